@@ -1,0 +1,47 @@
+package job
+
+import (
+	"math"
+	"time"
+)
+
+// Job is an accepted request. It never changes.
+type Job struct {
+	ID        ID      `cbor:"1,keyasint"`
+	Request   Request `cbor:"2,keyasint"`
+	CreatedAt int64   `cbor:"3,keyasint"` // Unix ms
+	// Deadline is when the job fails if it is still waiting, in Unix ms: execute_before if the
+	// caller set it, else the end of the time that a queued job is kept.
+	Deadline int64 `cbor:"4,keyasint"`
+	// RedriveOf is the finished job that this one runs again; zero for a first run. A rerun has
+	// no claim on the idempotency key.
+	RedriveOf ID `cbor:"5,keyasint,omitzero"`
+}
+
+// Lane is where the job waits for its target.
+func (j *Job) Lane() Lane {
+	return Lane{Target: TargetOf(j.Request.URL), Tenant: TenantOf(&j.Request)}
+}
+
+// WebhookLane is where the job's result waits for its receiver.
+func (j *Job) WebhookLane() Lane {
+	return Lane{Target: TargetOf(j.Request.WebhookURL), Tenant: TenantOf(&j.Request)}
+}
+
+// Expired reports whether the job may no longer be sent.
+func (j *Job) Expired(now time.Time) bool { return now.UnixMilli() >= j.Deadline }
+
+// AttemptsAllowed is how many attempts the job may make; math.MaxInt if only time bounds them.
+func (j *Job) AttemptsAllowed() int {
+	if j.Request.MaxRetries < 0 {
+		return math.MaxInt
+	}
+	return j.Request.MaxRetries + 1
+}
+
+// Snapshot is a job with everything known about it at one moment.
+type Snapshot struct {
+	Job     *Job
+	State   State
+	Webhook Webhook
+}

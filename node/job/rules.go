@@ -1,0 +1,82 @@
+package job
+
+import (
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/aquifer-fleet/aquifer/node/fault"
+)
+
+// check applies what the fields must be by themselves and what this node allows, in the order that
+// callers know.
+func (rules Rules) check(r *Request) error {
+	switch {
+	case r.Scope == ScopeShared && !rules.SharedScope:
+		return fault.New(fault.Invalid, `idempotency_scope "shared" is not enabled on this node`)
+	case r.URL == "" && r.PoolID == "":
+		return fault.New(fault.Invalid, "url or pool_id is required")
+	case r.URL != "" && r.PoolID != "":
+		return fault.New(fault.Invalid, "url and pool_id exclude each other: give one of them")
+	case r.PoolID != "" && !rules.Pools:
+		return fault.New(fault.Invalid, "pool_id is not available on this node, got %q", r.PoolID)
+	case r.Method == "":
+		return fault.New(fault.Invalid, "method is required")
+	case !httpguts.ValidHeaderFieldName(r.Method) || r.Method == "CONNECT":
+		return fault.New(fault.Invalid, "method must be an HTTP method other than CONNECT, got %q", r.Method)
+	case r.WebhookURL == "":
+		return fault.New(fault.Invalid, "webhook_url is required")
+	}
+	if r.URL != "" {
+		if err := checkURL("url", r.URL, rules.URLDomains); err != nil {
+			return err
+		}
+	}
+	if err := checkURL("webhook_url", r.WebhookURL, rules.WebhookDomains); err != nil {
+		return err
+	}
+	return checkHeaders(r.Headers)
+}
+
+func checkURL(field, raw string, domains []string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return fault.New(fault.Invalid, "%s must be a URL, got %q", field, raw)
+	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		return fault.New(fault.Invalid, "%s must be an absolute http or https URL, got %q", field, raw)
+	case u.User != nil:
+		return fault.New(fault.Invalid, "%s must not carry credentials, got %q", field, u.Redacted())
+	case !httpguts.ValidHostHeader(u.Host):
+		return fault.New(fault.Invalid, "%s must have a valid host, got %q", field, u.Host)
+	case !allowed(u.Hostname(), domains):
+		return fault.New(fault.Invalid, "%s must have a host that this node allows, got %q", field, u.Hostname())
+	}
+	return nil
+}
+
+// allowed reports whether host is one of the domains or below one; every host is if there are none.
+func allowed(host string, domains []string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	for _, d := range domains {
+		if d = strings.ToLower(d); host == d || strings.HasSuffix(host, "."+d) {
+			return true
+		}
+	}
+	return len(domains) == 0
+}
+
+func checkHeaders(list []Header) error {
+	for i, h := range list {
+		switch {
+		case !httpguts.ValidHeaderFieldName(h.Name):
+			return fault.New(fault.Invalid, "headers must have valid names, got %q", h.Name)
+		case !httpguts.ValidHeaderFieldValue(h.Value):
+			return fault.New(fault.Invalid, "headers[%q] must be a valid header value without control characters", h.Name)
+		case i > 0 && canonical(list[i-1].Name) == canonical(h.Name):
+			return fault.New(fault.Invalid, "headers must name %q once, got %q and %q", canonical(h.Name), list[i-1].Name, h.Name)
+		}
+	}
+	return nil
+}
