@@ -23,8 +23,10 @@ const (
 	TooLarge
 	// NotFound: there is no such job, or it has expired.
 	NotFound
-	// Conflict: the request contradicts what is already stored, such as one key with two payloads.
+	// Conflict: the job is not in a state in which the request makes sense.
 	Conflict
+	// Mismatch: the idempotency key is taken by a job that asks for something else.
+	Mismatch
 	// Overloaded: new work is refused for now because of the limit in Limit.
 	Overloaded
 	// Draining: the node is shutting down and takes no new work.
@@ -37,6 +39,7 @@ const (
 
 var names = [...]string{
 	Invalid: "invalid", TooLarge: "too_large", NotFound: "not_found", Conflict: "conflict",
+	Mismatch:   "mismatch",
 	Overloaded: "overloaded", Draining: "draining", Unavailable: "unavailable", Internal: "internal",
 }
 
