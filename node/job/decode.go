@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -47,18 +48,36 @@ type wire struct {
 	TimeoutMS     *int64             `json:"timeout_ms"`
 }
 
-// Decode reads a request from its JSON form and checks it. Field names are exact, unknown ones are
-// ignored, a name that stands twice, bytes that are not UTF-8 and anything behind the one JSON value
-// are refused. Every error is a fault of kind Invalid that names the field, the rule and the value.
+// Decode reads a request from its JSON form and checks it: Parse and Request in one.
 func Decode(body []byte, h Hints, rules Rules) (*Request, error) {
-	var w wire
-	if err := json.Unmarshal(body, &w); err != nil {
-		return nil, syntaxFault(err)
-	}
-	if err := w.applyHints(h); err != nil {
+	d, err := Parse(body, h)
+	if err != nil {
 		return nil, err
 	}
-	r, err := w.request()
+	return d.Request(rules)
+}
+
+// Draft is a request that could be read; whether it may be accepted is not known yet.
+type Draft struct{ wire wire }
+
+// Parse reads a request from its JSON form. Field names are exact, unknown ones are ignored, a name
+// that stands twice, bytes that are not UTF-8 and anything behind the one JSON value are refused.
+// Every error is a fault of kind Invalid that names the field, the rule and the value. It keeps
+// nothing of body.
+func Parse(body []byte, h Hints) (*Draft, error) {
+	var d Draft
+	if err := json.Unmarshal(body, &d.wire); err != nil {
+		return nil, syntaxFault(err)
+	}
+	if err := d.wire.applyHints(h); err != nil {
+		return nil, err
+	}
+	return &d, nil
+}
+
+// Request checks the draft. Every error is a fault of kind Invalid, as of Parse.
+func (d *Draft) Request(rules Rules) (*Request, error) {
+	r, err := d.wire.request()
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +133,9 @@ func (w *wire) applyHints(h Hints) error {
 			return fault.New(fault.Invalid, "X-Aqueduct-Max-Retries must be an integer, got %q", h.MaxRetries)
 		}
 		w.MaxRetries = &n
+	}
+	if !utf8.ValidString(h.IdempotencyKey) {
+		return fault.New(fault.Invalid, "Idempotency-Key must be UTF-8 text, got %q", h.IdempotencyKey)
 	}
 	if w.IdempotentKey == nil && h.IdempotencyKey != "" {
 		w.IdempotentKey = &h.IdempotencyKey
