@@ -24,6 +24,8 @@ type Result struct {
 	ContentType string `cbor:"2,keyasint,omitempty"`
 	Body        []byte `cbor:"3,keyasint,omitempty"` // as far as it is kept
 	Truncated   bool   `cbor:"4,keyasint,omitempty"` // Body is not the whole body
+	// Partial: the answer was larger than the node reads, so that nobody has the whole body.
+	Partial bool `cbor:"5,keyasint,omitempty"`
 }
 
 // State is what changes about a job. The zero State is that of a job just accepted.
