@@ -1,0 +1,192 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Target is what the operator allows one target, or one webhook receiver.
+type Target struct {
+	RPS           float64 // requests per second
+	MaxConcurrent int
+	Timeout       time.Duration // of one attempt; 0 means no limit
+}
+
+// Targets is what the operator allows each of them.
+type Targets struct {
+	Default Target
+	Hosts   map[string]Target // by host[:port] in lower case
+}
+
+// For returns what is allowed for host[:port] as in the URL.
+func (t Targets) For(host string) Target {
+	if target, ok := t.Hosts[strings.ToLower(host)]; ok {
+		return target
+	}
+	return t.Default
+}
+
+// targetsFile is the YAML file.
+type targetsFile struct {
+	Defaults  pace            `yaml:"defaults"`
+	Upstreams map[string]pace `yaml:"upstreams"` // by host[:port] as in the URL
+	Webhooks  pace            `yaml:"webhooks"`
+}
+
+// pace is one block of the file; nil leaves a value to the next wider block.
+type pace struct {
+	RPS           *float64 `yaml:"rps"`
+	MaxConcurrent *int     `yaml:"max_concurrent"`
+	Timeout       *int     `yaml:"timeout"`
+}
+
+// Bounds of the values in the file, and the defaults where it sets none.
+const (
+	defaultRPS, maxRPS                     = 2, 1_000_000
+	defaultMaxConcurrent, maxMaxConcurrent = 1, 65_536
+	maxTimeout                             = 24 * time.Hour
+)
+
+// readTargets reads the YAML file, if there is one, and sets Targets and Webhooks.
+func (c *Config) readTargets() []Problem {
+	var data []byte
+	if c.ConfigPath != "" {
+		var err error
+		if data, err = os.ReadFile(c.ConfigPath); err != nil {
+			return []Problem{{Name: "CONFIG_PATH", Rule: "a file that can be read (" + err.Error() + ")", Value: c.ConfigPath}}
+		}
+	}
+	f, err := decodeTargets(data)
+	if err != nil {
+		return []Problem{{Name: "CONFIG_PATH", Rule: "a valid file (" + err.Error() + ")", Value: c.ConfigPath}}
+	}
+	c.Targets, c.Webhooks = f.resolve(c.AttemptTimeout())
+	problems := f.problems()
+	for i := range problems {
+		problems[i].Name += " in " + c.ConfigPath
+	}
+	return problems
+}
+
+// decodeTargets reads the one document of the file; an empty one is fine. Unknown and doubled names
+// are errors.
+func decodeTargets(data []byte) (targetsFile, error) {
+	var f targetsFile
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithKnownFields())
+	if err != nil {
+		return f, err
+	}
+	if err := loader.Load(&f); err != nil {
+		if errors.Is(err, io.EOF) {
+			return f, nil
+		}
+		return f, inWords(err)
+	}
+	if err := loader.Load(new(any)); !errors.Is(err, io.EOF) {
+		return f, errors.New("it must be one document")
+	}
+	return f, nil
+}
+
+// inWords keeps what an operator can use of a decoder's error: lines and messages.
+func inWords(err error) error {
+	var all *yaml.LoadErrors
+	if !errors.As(err, &all) {
+		return err
+	}
+	texts := make([]string, len(all.Errors))
+	for i, e := range all.Errors {
+		message, _, _ := strings.Cut(e.Message, " in type ")
+		texts[i] = fmt.Sprintf("line %d: %s", e.Mark.Line, message)
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// resolve fills in what the blocks of the file leave open. A receiver has what webhooks says, else
+// what its own entry under upstreams says, else the defaults.
+func (f targetsFile) resolve(timeout time.Duration) (targets, webhooks Targets) {
+	base := f.Defaults.over(Target{RPS: defaultRPS, MaxConcurrent: defaultMaxConcurrent, Timeout: timeout})
+	targets = Targets{Default: base, Hosts: make(map[string]Target, len(f.Upstreams))}
+	webhooks = Targets{Default: f.Webhooks.over(base), Hosts: make(map[string]Target, len(f.Upstreams))}
+	for key, block := range f.Upstreams {
+		host := strings.ToLower(key)
+		targets.Hosts[host] = block.over(base)
+		webhooks.Hosts[host] = f.Webhooks.over(targets.Hosts[host])
+	}
+	return targets, webhooks
+}
+
+// over returns t with what p sets.
+func (p pace) over(t Target) Target {
+	if p.RPS != nil {
+		t.RPS = *p.RPS
+	}
+	if p.MaxConcurrent != nil {
+		t.MaxConcurrent = *p.MaxConcurrent
+	}
+	if p.Timeout != nil {
+		// The bounds keep a number that is out of range out of range after the multiplication.
+		t.Timeout = time.Duration(min(max(*p.Timeout, -1), math.MaxInt32)) * time.Second
+	}
+	return t
+}
+
+// problems lists what breaks a rule in the blocks of the file, each under the block's own path.
+func (f targetsFile) problems() []Problem {
+	valid := Target{RPS: defaultRPS, MaxConcurrent: defaultMaxConcurrent}
+	list := append(f.Defaults.over(valid).problems("defaults"), f.Webhooks.over(valid).problems("webhooks")...)
+	seen := make(map[string]bool, len(f.Upstreams))
+	for _, key := range slices.Sorted(maps.Keys(f.Upstreams)) {
+		path, host := "upstreams."+key, strings.ToLower(key)
+		if !hostKey(key) {
+			list = append(list, Problem{Name: path, Rule: "host or host:port as in the URL", Value: key})
+		}
+		if seen[host] {
+			list = append(list, Problem{Name: path, Rule: "the only entry of this host", Value: key})
+		}
+		seen[host] = true
+		list = append(list, f.Upstreams[key].over(valid).problems(path)...)
+	}
+	return list
+}
+
+// problems lists what breaks a rule, for a configuration that no file was read for.
+func (t Targets) problems(path string) []Problem {
+	list := t.Default.problems(path + ".Default")
+	for _, host := range slices.Sorted(maps.Keys(t.Hosts)) {
+		list = append(list, t.Hosts[host].problems(path+"."+host)...)
+	}
+	return list
+}
+
+func (t Target) problems(path string) []Problem {
+	var list []Problem
+	check := func(ok bool, name, rule string, value any) {
+		if !ok {
+			list = append(list, Problem{Name: path + "." + name, Rule: rule, Value: fmt.Sprint(value)})
+		}
+	}
+	check(t.RPS > 0 && t.RPS <= maxRPS, "rps", fmt.Sprintf("above 0 and at most %d", maxRPS), t.RPS)
+	check(t.MaxConcurrent >= 1 && t.MaxConcurrent <= maxMaxConcurrent, "max_concurrent",
+		fmt.Sprintf("a whole number from 1 to %d", maxMaxConcurrent), t.MaxConcurrent)
+	check(t.Timeout >= 0 && t.Timeout <= maxTimeout, "timeout",
+		fmt.Sprintf("whole seconds from 0 to %.0f", maxTimeout.Seconds()), t.Timeout.Seconds())
+	return list
+}
+
+// hostKey reports whether a name in the file can be the host of a URL.
+func hostKey(key string) bool {
+	u, err := url.Parse("http://" + key)
+	return err == nil && u.Host == key && u.Hostname() != ""
+}
