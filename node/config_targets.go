@@ -179,7 +179,7 @@ func (t Target) problems(path string) []Problem {
 	}
 	check(t.RPS > 0 && t.RPS <= maxRPS, "rps", fmt.Sprintf("above 0 and at most %d", maxRPS), t.RPS)
 	check(t.MaxConcurrent >= 1 && t.MaxConcurrent <= maxMaxConcurrent, "max_concurrent",
-		fmt.Sprintf("a whole number from 1 to %d", maxMaxConcurrent), t.MaxConcurrent)
+		fmt.Sprintf("a whole number, 1 to %d", maxMaxConcurrent), t.MaxConcurrent)
 	check(t.Timeout >= 0 && t.Timeout <= maxTimeout, "timeout",
 		fmt.Sprintf("whole seconds from 0 to %.0f", maxTimeout.Seconds()), t.Timeout.Seconds())
 	return list
