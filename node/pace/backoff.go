@@ -9,12 +9,12 @@ import (
 // at once.
 const MinBackoff = time.Second
 
-// Backoff is how long to wait after the failures-th failed attempt in a row, counted from 1:
-// 1, 2, 4, 8 s and so on up to limit, plus up to a tenth of it. draw, from 0 to 1, says how much of
-// that tenth; the caller draws it at random.
-func Backoff(failures int, limit time.Duration, draw float64) time.Duration {
+// Backoff is how long to wait after a failure that had so many others before it: 1, 2, 4, 8 s and so
+// on up to limit, plus up to a tenth of it. draw, from 0 to 1, says how much of that tenth; the
+// caller draws it at random.
+func Backoff(before int, limit time.Duration, draw float64) time.Duration {
 	wait := limit
-	if shift := max(failures, 1) - 1; shift <= 33 { // 2^34 s do not fit a Duration
+	if shift := max(before, 0); shift <= 33 { // 2^34 s do not fit a Duration
 		wait = min(MinBackoff<<shift, limit)
 	}
 	return jittered(max(wait, 0), draw)
