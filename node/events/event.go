@@ -115,30 +115,16 @@ func retrying(s job.Snapshot, a job.Attempt, reason string) Event {
 // cut and the whole one is at hand, else nil.
 func Terminal(s job.Snapshot, payload []byte) Event {
 	e := Event{Seq: 2*s.State.Tried + 2, Name: NameFailed}
-	var status int
-	var text, encoding string
-	var cut bool
-	if r := s.State.Result; r != nil {
-		body := r.Body
-		cut = r.Truncated || r.Partial
-		if payload != nil {
-			body, cut = payload, r.Partial
-		}
-		status = r.Status
-		text, encoding = job.Text(body, cut)
-	}
+	id, status := s.Job.ID.String(), s.State.ResponseStatus()
 	switch {
 	case s.State.Phase() == job.Completed:
 		e.Name = NameCompleted
-		e.Data = CompletedData{
-			Body: text, BodyEncoding: encoding, BodyTruncated: cut, JobID: s.Job.ID.String(), ResponseStatus: status,
-		}
+		e.Data = CompletedData{Shown: s.State.Result.Show(payload), JobID: id, ResponseStatus: status}
 	case s.State.Dropped():
-		e.Data = DroppedData{JobID: s.Job.ID.String(), Reason: s.State.Reason}
+		e.Data = DroppedData{JobID: id, Reason: s.State.Reason}
 	default:
 		e.Data = FailedData{
-			Attempts: s.State.Tried, Body: text, BodyEncoding: encoding, BodyTruncated: cut,
-			JobID: s.Job.ID.String(), Reason: s.State.Reason, ResponseStatus: status,
+			Attempts: s.State.Tried, Shown: s.State.Result.Show(payload), JobID: id, Reason: s.State.Reason, ResponseStatus: status,
 		}
 	}
 	return e

@@ -17,7 +17,6 @@ const (
 )
 
 // The data of the events. Fields stand in the order of their keys, which is how they are written.
-// Bodies are as job.Text shows them; BodyTruncated says that only the start of the body is there.
 type (
 	// QueuedData belongs to NameQueued.
 	QueuedData struct {
@@ -45,18 +44,14 @@ type (
 	}
 	// CompletedData belongs to NameCompleted.
 	CompletedData struct {
-		Body           string `json:"body"`
-		BodyEncoding   string `json:"body_encoding,omitzero"`
-		BodyTruncated  bool   `json:"body_truncated,omitzero"`
+		job.Shown
 		JobID          string `json:"job_id"`
 		ResponseStatus int    `json:"response_status"`
 	}
 	// FailedData belongs to NameFailed.
 	FailedData struct {
-		Attempts       int    `json:"attempts"`
-		Body           string `json:"body"`
-		BodyEncoding   string `json:"body_encoding,omitzero"`
-		BodyTruncated  bool   `json:"body_truncated,omitzero"`
+		Attempts int `json:"attempts"`
+		job.Shown
 		JobID          string `json:"job_id"`
 		Reason         string `json:"reason"`
 		ResponseStatus int    `json:"response_status"` // 0: no answer

@@ -22,6 +22,35 @@ func Text(body []byte, cut bool) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(body), EncodingBase64
 }
 
+// Shown is a body as it stands in JSON, in each place where one does.
+type Shown struct {
+	Body          string `json:"body"`
+	BodyEncoding  string `json:"body_encoding,omitzero"`  // see Text
+	BodyTruncated bool   `json:"body_truncated,omitzero"` // Body is only the start of it
+}
+
+// Show returns the body of an answer as it is shown, nothing for the nil Result. payload is the whole
+// body if the one in r is cut and the whole one is at hand, else nil.
+func (r *Result) Show(payload []byte) Shown {
+	if r == nil {
+		return Shown{}
+	}
+	body, cut := r.Body, r.Truncated || r.Partial
+	if payload != nil {
+		body, cut = payload, r.Partial
+	}
+	text, encoding := Text(body, cut)
+	return Shown{Body: text, BodyEncoding: encoding, BodyTruncated: cut}
+}
+
+// ResponseStatus is the HTTP status of the answer that decided; 0 if none did.
+func (s State) ResponseStatus() int {
+	if s.Result == nil {
+		return 0
+	}
+	return s.Result.Status
+}
+
 // halfRune is how many bytes at the end of b are the start of a character that does not end there.
 func halfRune(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {

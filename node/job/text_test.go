@@ -67,3 +67,29 @@ func TestTextShowsAnyCutOfText(t *testing.T) {
 		}
 	})
 }
+
+func TestShow(t *testing.T) {
+	whole := []byte("grün")
+	for name, c := range map[string]struct {
+		result  *job.Result
+		payload []byte
+		want    job.Shown
+	}{
+		"no answer":             {nil, nil, job.Shown{}},
+		"empty":                 {&job.Result{}, nil, job.Shown{}},
+		"whole":                 {&job.Result{Body: whole}, nil, job.Shown{Body: "grün"}},
+		"cut":                   {&job.Result{Body: whole[:3], Truncated: true}, nil, job.Shown{Body: "gr", BodyTruncated: true}},
+		"cut to nothing":        {&job.Result{Truncated: true}, nil, job.Shown{BodyTruncated: true}},
+		"cut, whole at hand":    {&job.Result{Body: whole[:3], Truncated: true}, whole, job.Shown{Body: "grün"}},
+		"nobody has it whole":   {&job.Result{Body: whole[:1], Truncated: true, Partial: true}, whole[:3], job.Shown{Body: "gr", BodyTruncated: true}},
+		"binary":                {&job.Result{Body: []byte{0xff}}, nil, job.Shown{Body: "/w==", BodyEncoding: "base64"}},
+		"binary, cut":           {&job.Result{Body: []byte{0xff}, Truncated: true}, nil, job.Shown{Body: "/w==", BodyEncoding: "base64", BodyTruncated: true}},
+		"payload that is empty": {&job.Result{Truncated: true}, []byte{}, job.Shown{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.result.Show(c.payload); got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
