@@ -1,0 +1,185 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// Cause says why a request brought no whole answer. The set is closed.
+type Cause uint8
+
+// The causes. The zero Cause is a request that could not be sent, which is a fault of the caller.
+const (
+	Unsendable     Cause = iota // the request itself is not in order
+	Blocked                     // the guard refused the address
+	DNS                         // the name did not resolve
+	Refused                     // nobody listens there, or there is no way there
+	ConnectTimeout              // no connection in time
+	TLS                         // no secure connection
+	Timeout                     // connected, but no whole answer in time
+	Reset                       // the connection broke
+	Closed                      // the connection was closed before the first byte of an answer
+	Truncated                   // the answer ended before its announced end
+	HeaderTooLarge              // the answer's header is over the limit
+	Protocol                    // the answer is not HTTP
+	Canceled                    // the request's context was cancelled, or the client closed
+)
+
+var causes = [...]string{
+	Unsendable: "unsendable", Blocked: "blocked", DNS: "dns", Refused: "refused", ConnectTimeout: "connect_timeout",
+	TLS: "tls", Timeout: "timeout", Reset: "reset", Closed: "closed", Truncated: "truncated",
+	HeaderTooLarge: "header_too_large", Protocol: "protocol", Canceled: "canceled",
+}
+
+// Causes lists every cause.
+func Causes() []Cause {
+	list := make([]Cause, len(causes))
+	for i := range list {
+		list[i] = Cause(i)
+	}
+	return list
+}
+
+// String returns the cause's name in logs.
+func (c Cause) String() string {
+	if int(c) < len(causes) {
+		return causes[c]
+	}
+	return "unknown"
+}
+
+// Error is why a request brought no whole answer.
+type Error struct {
+	Cause Cause
+	// Sent tells that the target may have read the request, and acted on it.
+	Sent bool
+	Err  error
+}
+
+// Error returns the text of the underlying error.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the underlying error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// cause judges an error of the transport by how far the attempt had come.
+func (a *attempt) cause(err error) Cause {
+	switch {
+	case is[*BlockedError](err):
+		return Blocked
+	case errors.Is(a.Err(), context.DeadlineExceeded):
+		if a.got == nil {
+			return ConnectTimeout
+		}
+		return Timeout
+	case a.Err() != nil:
+		return Canceled
+	case a.got != nil:
+		return a.causeConnected(err)
+	case a.asked:
+		return causeConnecting(err)
+	default:
+		return Unsendable
+	}
+}
+
+// causeConnecting judges an error before there was a connection.
+func causeConnecting(err error) Cause {
+	op, _ := errors.AsType[*net.OpError](err)
+	limit, ok := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, net.ErrClosed):
+		return Canceled // by Close
+	case is[*net.DNSError](err):
+		return DNS
+	case ok && limit.Timeout():
+		return ConnectTimeout
+	case op != nil && op.Op == "dial":
+		return Refused
+	default:
+		return TLS // the only step between the dial and the request
+	}
+}
+
+// Texts of net/http for which it has no exported value; a test for each guards against a change.
+const (
+	textIdleClosed      = "server closed idle connection"
+	textHeaderTooLarge  = "server response headers exceeded"
+	textHeaderTooLarge2 = "response header list larger than advertised limit"
+	textLost2           = "client connection lost"
+	textGoAway2         = "server sent GOAWAY and closed the connection"
+	textReset2          = "stream error: "
+)
+
+// causeConnected judges an error once the request had a connection.
+func (a *attempt) causeConnected(err error) Cause {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, textHeaderTooLarge), strings.Contains(text, textHeaderTooLarge2):
+		return HeaderTooLarge
+	case errors.Is(err, errSentBefore), strings.Contains(text, textIdleClosed), strings.Contains(text, textGoAway2):
+		return Closed
+	case errors.Is(err, io.ErrUnexpectedEOF) && a.answered() && !a.http2():
+		return Truncated
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return Closed
+	case broken(err):
+		// Between two requests a server may close at any time; the reset is its answer to a request
+		// that came too late.
+		if a.reused && !a.answered() {
+			return Closed
+		}
+		return Reset
+	case strings.Contains(text, textLost2), strings.Contains(text, textReset2):
+		return Reset
+	case alert(err):
+		return TLS
+	default:
+		return Protocol
+	}
+}
+
+// causeBody judges an error while the answer's body was read.
+func (a *attempt) causeBody(err error) Cause {
+	switch {
+	case errors.Is(a.Err(), context.DeadlineExceeded):
+		return Timeout
+	case a.Err() != nil:
+		return Canceled
+	case errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), textGoAway2):
+		return Truncated
+	case broken(err), strings.Contains(err.Error(), textLost2), strings.Contains(err.Error(), textReset2):
+		return Reset
+	default:
+		return Protocol
+	}
+}
+
+// broken reports whether the connection ended other than by an orderly close.
+func broken(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Op != opAlert
+	}
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// alert reports whether the peer ended the secure connection, as it does after the handshake if it
+// misses a client certificate.
+func alert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return (ok && op.Op == opAlert) || is[tls.RecordHeaderError](err)
+}
+
+// opAlert is the Op of the errors that package tls makes of an alert.
+const opAlert = "remote error"
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
