@@ -137,7 +137,7 @@ func (w *wire) applyHints(h Hints) error {
 	if !utf8.ValidString(h.IdempotencyKey) {
 		return fault.New(fault.Invalid, "Idempotency-Key must be UTF-8 text, got %q", h.IdempotencyKey)
 	}
-	if w.IdempotentKey == nil && h.IdempotencyKey != "" {
+	if text(w.IdempotentKey) == "" && h.IdempotencyKey != "" {
 		w.IdempotentKey = &h.IdempotencyKey
 	}
 	return nil
@@ -153,7 +153,7 @@ func (w *wire) request() (*Request, error) {
 		KeyName:       text(w.IdempotentKey),
 		URL:           text(w.URL),
 		PoolID:        text(w.PoolID),
-		Method:        strings.ToUpper(text(w.Method)),
+		Method:        upper(text(w.Method)),
 		WebhookURL:    text(w.WebhookURL),
 		ExecuteBefore: number(w.ExecuteBefore, 0),
 		MaxRetries:    int(number(w.MaxRetries, DefaultMaxRetries)),
@@ -228,6 +228,17 @@ func (w *wire) body() ([]byte, error) {
 		return nil, fault.New(fault.Invalid, "body_base64 must be standard base64 with padding: %v", err)
 	}
 	return bytes.Clone(raw), nil
+}
+
+// upper turns ASCII letters into upper case. A letter outside ASCII stays as it is and makes the
+// method invalid, also where its upper case is in ASCII.
+func upper(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		return r
+	}, s)
 }
 
 func text(s *string) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"io"
+	"strconv"
 )
 
 // Scope says among whom an idempotency key is unique.
@@ -54,7 +55,7 @@ type PayloadHash [16]byte
 // order and the case of header names do not count; every byte of the body does.
 func (r *Request) Payload() PayloadHash {
 	h := sha256.New()
-	writeExact(h, r.Method, r.URL, r.PoolID)
+	writeExact(h, r.Method, r.URL, r.PoolID, strconv.Itoa(len(r.Headers)))
 	for _, hd := range r.Headers {
 		writeExact(h, canonical(hd.Name), hd.Value)
 	}

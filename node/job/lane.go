@@ -11,13 +11,12 @@ import (
 type Tenant [16]byte
 
 // TenantOf returns the tenant of a request. The API key is the value of the first of the headers
-// Authorization, X-Api-Key and Api-Key that the request has, in that order and in any case.
+// Authorization, X-Api-Key and Api-Key that is not empty, in that order and in any case.
 func TenantOf(r *Request) Tenant {
 	var key string
 	for _, name := range [...]string{"Authorization", "X-Api-Key", "Api-Key"} {
-		if v, ok := r.Header(name); ok {
-			key = v
-			break
+		if key == "" {
+			key, _ = r.Header(name)
 		}
 	}
 	h := sha256.New()

@@ -2,6 +2,7 @@ package job
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -48,12 +49,18 @@ func checkURL(field, raw string, domains []string) error {
 		return fault.New(fault.Invalid, "%s must be an absolute http or https URL, got %q", field, raw)
 	case u.User != nil:
 		return fault.New(fault.Invalid, "%s must not carry credentials, got %q", field, u.Redacted())
-	case !httpguts.ValidHostHeader(u.Host):
-		return fault.New(fault.Invalid, "%s must have a valid host, got %q", field, u.Host)
+	case !httpguts.ValidHostHeader(u.Host), !validPort(u.Port()):
+		return fault.New(fault.Invalid, "%s must have a valid host and port in ASCII, got %q", field, u.Host)
 	case !allowed(u.Hostname(), domains):
 		return fault.New(fault.Invalid, "%s must have a host that this node allows, got %q", field, u.Hostname())
 	}
 	return nil
+}
+
+// validPort reports whether a URL may have the port; "" is the scheme's own.
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 // allowed reports whether host is one of the domains or below one; every host is if there are none.

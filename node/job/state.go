@@ -98,10 +98,17 @@ func (s State) Finish(e End) (_ State, ok bool) {
 	return s, true
 }
 
-// Late records an attempt that ended when it no longer mattered.
+// Late records an answer that came when it no longer mattered. An attempt that was recorded already,
+// as timed out for instance, keeps what stands there and shows the answer's status beside it.
 func (s State) Late(a Attempt) State {
 	a.Late = true
-	return s.record(a)
+	at, found := s.find(a.Number)
+	if !found {
+		return s.record(a)
+	}
+	s.Attempts = slices.Clone(s.Attempts)
+	s.Attempts[at].Status, s.Attempts[at].Late = a.Status, true
+	return s
 }
 
 // Interrupt counts the attempt that was open when the node died.
@@ -116,7 +123,7 @@ func (s State) Interrupt(a Attempt) State {
 // record returns s with a among its attempts, in order, and never touches the slice that s shares
 // with other copies.
 func (s State) record(a Attempt) State {
-	at, found := slices.BinarySearchFunc(s.Attempts, a.Number, func(x Attempt, n int) int { return x.Number - n })
+	at, found := s.find(a.Number)
 	if found {
 		return s
 	}
@@ -127,4 +134,9 @@ func (s State) record(a Attempt) State {
 	}
 	s.Attempts = list
 	return s
+}
+
+// find returns where attempt n is among the recorded ones, or where it belongs.
+func (s State) find(n int) (at int, found bool) {
+	return slices.BinarySearchFunc(s.Attempts, n, func(a Attempt, n int) int { return a.Number - n })
 }
