@@ -1,0 +1,202 @@
+package webhook
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/pace"
+)
+
+// Store is what deliveries need of durable storage, where they are owed.
+type Store interface {
+	// Get returns the job whose result is owed.
+	Get(ctx context.Context, id job.ID) (job.Snapshot, error)
+	// Payload returns the whole body of the answer that is owed, which Get may return cut.
+	Payload(ctx context.Context, id job.ID) ([]byte, error)
+	// Postpone takes a delivery out of its lane until next.DueAt.
+	Postpone(ctx context.Context, e job.Entry, next job.Webhook) error
+	// Settle ends a delivery.
+	Settle(ctx context.Context, id job.ID, next job.Webhook) error
+}
+
+// Sender makes one attempt: a POST that follows no redirect.
+type Sender interface {
+	Send(ctx context.Context, c Call) Reply
+}
+
+// Call is what goes to the receiver.
+type Call struct {
+	URL     string
+	Headers []job.Header
+	Body    []byte
+}
+
+// Config is what a Deliverer is built from.
+type Config struct {
+	Store  Store
+	Sender Sender
+	// Gone reports whether an error of Store says that there is nothing left to do or to read: the job
+	// has expired or its delivery is settled.
+	Gone       func(error) bool
+	Policy     Policy
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// Deliverer takes the turns of owed deliveries. It has no state of its own and is safe for
+// concurrent use; that one delivery has one turn at a time is the care of who gives the turns.
+type Deliverer struct {
+	Config
+	metrics metrics
+}
+
+// New returns a deliverer.
+func New(c Config) *Deliverer { return &Deliverer{Config: c, metrics: newMetrics(c.Registerer)} }
+
+// Turn is a delivery's leave to be sent now.
+type Turn struct {
+	Entry job.Entry
+	// Held is the job if it is at hand; nil: it is read from the store.
+	Held *job.Snapshot
+	// Headers go onto the call before those of the delivery itself.
+	Headers []job.Header
+	// Release gives the receiver's slot back, with what its answer says about pace. It is called once
+	// in each turn.
+	Release func(pace.Signal)
+}
+
+// Outcome is where a delivery stands after its turn.
+type Outcome uint8
+
+const (
+	// Settled: the delivery is over, or was so before.
+	Settled Outcome = iota + 1
+	// Postponed: it waits among what is due.
+	Postponed
+	// Owed: nothing was recorded, because the process stops. It stands where it stood, for the next
+	// process.
+	Owed
+)
+
+// Deliver takes one turn: it sends the result of the job and records what became of it. It returns
+// when the delivery is due again if the outcome is Postponed.
+//
+// When ctx ends, an answer that is there is still recorded, an attempt that was cut off is not.
+func (d *Deliverer) Deliver(ctx context.Context, t Turn) (_ Outcome, due time.Time) {
+	var signal pace.Signal
+	defer func() { t.Release(signal) }()
+
+	call, s, outcome := d.prepare(ctx, t)
+	if outcome != 0 {
+		return outcome, time.Time{}
+	}
+	reply := d.Sender.Send(ctx, call)
+	if reply.Status == 0 && ctx.Err() != nil {
+		return Owed, time.Time{}
+	}
+	var next job.Webhook
+	next, signal = d.Policy.next(s.Webhook, reply, time.Now(), rand.Float64())
+	return d.settle(ctx, t.Entry, next)
+}
+
+// prepare reads what is owed and makes the call of it, or says that there is nothing to send.
+func (d *Deliverer) prepare(ctx context.Context, t Turn) (c Call, s job.Snapshot, o Outcome) {
+	var body []byte
+	o = d.persist(ctx, t.Entry.ID, "read", func(ctx context.Context) (err error) {
+		if s, err = d.snapshot(ctx, t); err == nil && s.Webhook.Phase() == job.WebhookPending {
+			body, err = d.body(ctx, s)
+		}
+		return err
+	})
+	if o != 0 {
+		return Call{}, s, o
+	}
+	if s.Webhook.Phase() != job.WebhookPending {
+		return Call{}, s, Settled
+	}
+	return Call{URL: s.Job.Request.WebhookURL, Headers: headers(s, t.Headers), Body: body}, s, 0
+}
+
+func (d *Deliverer) snapshot(ctx context.Context, t Turn) (job.Snapshot, error) {
+	if t.Held != nil {
+		return *t.Held, nil
+	}
+	return d.Store.Get(ctx, t.Entry.ID)
+}
+
+// body is what is sent. Once a delivery was settled its payload may be gone; when it is owed again,
+// the receiver gets the part that is kept, marked as such.
+func (d *Deliverer) body(ctx context.Context, s job.Snapshot) ([]byte, error) {
+	var payload []byte
+	if r := s.State.Result; r != nil && r.Truncated {
+		var err error
+		if payload, err = d.Store.Payload(ctx, s.Job.ID); err != nil && !d.Gone(err) {
+			return nil, err
+		}
+	}
+	return Body(s, payload)
+}
+
+// settle records the outcome of an attempt.
+func (d *Deliverer) settle(ctx context.Context, e job.Entry, next job.Webhook) (Outcome, time.Time) {
+	d.metrics.attempt(next.State)
+	if next.State == job.WebhookFailed || next.State == job.WebhookRejected {
+		d.Logger.Warn("webhook delivery given up", "job_id", e.ID, "state", next.State,
+			"attempts", next.Attempts, "status", next.LastStatus, "error", next.LastError)
+	}
+	done, due := Settled, time.Time{}
+	record := func(ctx context.Context) error { return d.Store.Settle(ctx, e.ID, next) }
+	if next.State == job.WebhookPending {
+		done, due = Postponed, time.UnixMilli(next.DueAt)
+		record = func(ctx context.Context) error { return d.Store.Postpone(ctx, e, next) }
+	}
+	if o := d.persist(ctx, e.ID, "record", record); o != 0 {
+		return o, time.Time{}
+	}
+	return done, due
+}
+
+// storeBackoff bounds the wait between two tries of a store that fails.
+const storeBackoff = 30 * time.Second
+
+// persist does a step of the store until it is done. It returns Settled when there is nothing left to
+// do it to, Owed when ctx ended first, else 0. A step is tried once whether or not ctx has ended, so
+// that a process that stops records what it knows.
+func (d *Deliverer) persist(ctx context.Context, id job.ID, step string, do func(context.Context) error) Outcome {
+	for failures := 0; ; failures++ {
+		err := do(context.WithoutCancel(ctx))
+		switch {
+		case err == nil:
+			return 0
+		case d.Gone(err):
+			return Settled
+		}
+		d.Logger.Error("webhook delivery waits for the store", "job_id", id, "step", step, "error", err)
+		select {
+		case <-ctx.Done():
+			return Owed
+		case <-time.After(pace.Backoff(failures, storeBackoff, rand.Float64())):
+		}
+	}
+}
+
+// DeliveryID is the id of the delivery of a job's result, the same in every attempt.
+func DeliveryID(id job.ID) string { return "webhook:" + id.String() }
+
+// headers returns the headers of a call, its own ones last.
+func headers(s job.Snapshot, more []job.Header) []job.Header {
+	id, attempt := DeliveryID(s.Job.ID), strconv.Itoa(s.Webhook.Attempts+1)
+	return append(more[:len(more):len(more)],
+		job.Header{Name: "Content-Type", Value: "application/json"},
+		job.Header{Name: "X-Aqueduct-Delivery-Id", Value: id},
+		job.Header{Name: "X-Aquifer-Delivery-Id", Value: id},
+		job.Header{Name: "X-Aqueduct-Delivery-Attempt", Value: attempt},
+		job.Header{Name: "X-Aquifer-Delivery-Attempt", Value: attempt},
+	)
+}
