@@ -130,15 +130,19 @@ func (d *Deliverer) snapshot(ctx context.Context, t Turn) (job.Snapshot, error) 
 	return d.Store.Get(ctx, t.Entry.ID)
 }
 
-// body is what is sent. Once a delivery was settled its payload may be gone; when it is owed again,
-// the receiver gets the part that is kept, marked as such.
+// body is what is sent. A payload may have been dropped when the delivery was settled: if it is then
+// owed again, the receiver gets the part that is kept, marked as such.
 func (d *Deliverer) body(ctx context.Context, s job.Snapshot) ([]byte, error) {
-	var payload []byte
-	if r := s.State.Result; r != nil && r.Truncated {
-		var err error
-		if payload, err = d.Store.Payload(ctx, s.Job.ID); err != nil && !d.Gone(err) {
-			return nil, err
-		}
+	r := s.State.Result
+	if r == nil || !r.Truncated {
+		return Body(s, nil)
+	}
+	payload, err := d.Store.Payload(ctx, s.Job.ID)
+	switch {
+	case err != nil && !d.Gone(err):
+		return nil, err
+	case err != nil || len(payload) <= len(r.Body): // it is the part that s has, or nothing
+		payload = nil
 	}
 	return Body(s, payload)
 }

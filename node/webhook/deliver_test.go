@@ -254,10 +254,19 @@ func TestJobIsGone(t *testing.T) {
 
 // When the payload was dropped with a first settlement, the receiver gets what is kept, and is told.
 func TestPayloadIsGone(t *testing.T) {
-	r := newRig(ended(job.Completed, "", &job.Result{Status: 200, Body: []byte("lon"), Truncated: true}), answer(200))
-	r.turn(t.Context())
-	if body := string(r.receiver.calls[0].Body); !strings.Contains(body, `"body":"lon","body_truncated":true`) {
-		t.Errorf("sent %s", body)
+	for name, payload := range map[string][]byte{
+		"the store says so":            nil,
+		"the store has the part again": []byte("lon"),
+		"the store has nothing":        {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(ended(job.Completed, "", &job.Result{Status: 200, Body: []byte("lon"), Truncated: true}), answer(200))
+			r.store.payload = payload
+			r.turn(t.Context())
+			if body := string(r.receiver.calls[0].Body); !strings.Contains(body, `"body":"lon","body_truncated":true`) {
+				t.Errorf("sent %s", body)
+			}
+		})
 	}
 }
 
