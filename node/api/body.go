@@ -1,0 +1,101 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/fault"
+)
+
+const (
+	// bodyTimeout bounds the time from a request's headers to the end of its body. Per-read timers
+	// would let a client trickle for hours.
+	bodyTimeout = time.Minute
+	// firstRead fits most requests without growing.
+	firstRead = 4 << 10
+	// keptBuffer is the largest buffer that is kept for another request, so that a few large
+	// bodies do not become memory for ever.
+	keptBuffer = 64 << 10
+)
+
+func (f *face) buffer() *[]byte {
+	if b, ok := f.bodies.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, 0, firstRead)
+	return &b
+}
+
+func (f *face) release(b *[]byte) {
+	if cap(*b) <= keptBuffer {
+		*b = (*b)[:0]
+		f.bodies.Put(b)
+	}
+}
+
+// readBody reads the whole body of a request into b, which grows with what has arrived and never
+// beyond the limit. Errors are faults.
+func (f *face) readBody(w http.ResponseWriter, r *http.Request, b *[]byte) error {
+	// A transport that has no deadlines has no trickling clients either.
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
+	src := r.Body
+	if f.MaxBodyBytes > 0 {
+		if r.ContentLength > f.MaxBodyBytes {
+			return f.tooLarge()
+		}
+		src = http.MaxBytesReader(w, src, f.MaxBodyBytes)
+	}
+	if err := f.readAll(src, b); err != nil {
+		// The deadline stays: the server passes over the rest of the body before it closes.
+		return f.bodyFault(err)
+	}
+	_ = rc.SetReadDeadline(time.Time{})
+	return nil
+}
+
+func (f *face) readAll(src io.Reader, b *[]byte) error {
+	for {
+		if len(*b) == cap(*b) {
+			*b = append(make([]byte, 0, f.grown(cap(*b))), *b...)
+		}
+		n, err := src.Read((*b)[len(*b):cap(*b)])
+		*b = (*b)[:len(*b)+n]
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// grown is the next size of a full buffer: twice as much, but for the last step, which leaves room
+// to see that the body has ended.
+func (f *face) grown(size int) int {
+	if f.MaxBodyBytes > 0 && int64(size) <= f.MaxBodyBytes {
+		return int(min(2*int64(size), f.MaxBodyBytes+1))
+	}
+	return 2 * size
+}
+
+func (f *face) bodyFault(err error) error {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return f.tooLarge()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.Wrap(fault.Invalid, err, "the body must arrive within "+seconds(bodyTimeout)+" s")
+	default:
+		return fault.Wrap(fault.Invalid, err, "the body could not be read")
+	}
+}
+
+func (f *face) tooLarge() error {
+	e := fault.New(fault.TooLarge, "the body must not be larger than %d bytes", f.MaxBodyBytes)
+	e.Limit = &fault.Limit{Reason: "body_bytes", Limit: f.MaxBodyBytes}
+	return e
+}

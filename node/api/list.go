@@ -1,0 +1,79 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aquifer-fleet/aquifer/node/fault"
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/store"
+)
+
+// Sizes of a page.
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+)
+
+// page is a part of a list. It may be empty and still have a cursor.
+type page struct {
+	Jobs       []summary `json:"jobs"`
+	NextCursor string    `json:"next_cursor,omitempty"`
+}
+
+// list lists jobs, the newest first.
+func (f *face) list(w http.ResponseWriter, r *http.Request) int {
+	q, err := queryOf(r.URL.RawQuery)
+	if err != nil {
+		return f.fail(w, r, err)
+	}
+	got, err := f.Jobs.List(r.Context(), q)
+	if err != nil {
+		return f.fail(w, r, err)
+	}
+	body := page{Jobs: make([]summary, len(got.Jobs))}
+	for i, s := range got.Jobs {
+		body.Jobs[i] = summaryOf(s)
+	}
+	if !got.Next.IsZero() {
+		body.NextCursor = cursorOf(got.Next)
+	}
+	return writeJSON(w, http.StatusOK, body)
+}
+
+// queryOf reads what to list. An empty parameter counts as absent.
+func queryOf(raw string) (store.Query, error) {
+	params, err := url.ParseQuery(raw)
+	if err != nil {
+		return store.Query{}, fault.New(fault.Invalid, "the query string must be well-formed: %v", err)
+	}
+	q := store.Query{
+		UserID:  params.Get("user_id"),
+		Status:  job.Status(params.Get("status")),
+		Target:  strings.ToLower(params.Get("target")),
+		Webhook: job.WebhookState(params.Get("webhook")),
+		Limit:   defaultLimit,
+	}
+	if statuses := []job.Status{job.Queued, job.Completed, job.Failed}; q.Status != "" && !slices.Contains(statuses, q.Status) {
+		return q, fault.New(fault.Invalid, "status must be one of %v, got %q", statuses, q.Status)
+	}
+	if states := job.WebhookStates(); q.Webhook != "" && !slices.Contains(states, q.Webhook) {
+		return q, fault.New(fault.Invalid, "webhook must be one of %v, got %q", states, q.Webhook)
+	}
+	if s := params.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > maxLimit {
+			return q, fault.New(fault.Invalid, "limit must be an integer between 1 and %d, got %q", maxLimit, s)
+		}
+		q.Limit = n
+	}
+	if s := params.Get("cursor"); s != "" {
+		if q.Before, err = parseCursor(s); err != nil {
+			return q, fault.New(fault.Invalid, "cursor must be the next_cursor of an earlier page, got %q", s)
+		}
+	}
+	return q, nil
+}

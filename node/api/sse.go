@@ -1,0 +1,85 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/events"
+)
+
+const (
+	// writeTimeout is how long a client may take for a piece of an event, so that one that is frozen
+	// does not hold a stream, and one that is slow still gets a large result.
+	writeTimeout = 10 * time.Second
+	pieceSize    = 64 << 10
+	// reconnectAfter is when a client should come back, in ms.
+	reconnectAfter = "2000"
+)
+
+// sse writes server-sent events. One goroutine owns it.
+type sse struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	wrote time.Time // the last time that something went out
+}
+
+// newSSE starts the answer; nothing is sent before open.
+func newSSE(w http.ResponseWriter, r *http.Request) *sse {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // asks nginx to pass every event on at once
+	if r.ProtoMajor == 1 {
+		h.Set("Connection", "keep-alive")
+	}
+	return &sse{w: w, rc: http.NewResponseController(w)}
+}
+
+// open sends the headers and the first bytes, which some proxies wait for.
+func (s *sse) open() error { return s.send([]byte("retry: " + reconnectAfter + "\n\n")) }
+
+// event sends one event. Its JSON has no line breaks, so one data line holds it whatever its size.
+func (s *sse) event(e events.Event) error { return s.frame(e, "") }
+
+// closing sends the last event of a stream that ends before its job.
+func (s *sse) closing(e events.Event) error { return s.frame(e, "retry: "+reconnectAfter+"\n") }
+
+func (s *sse) frame(e events.Event, extra string) error {
+	data, err := e.JSON()
+	if err != nil {
+		return err
+	}
+	head := make([]byte, 0, 128)
+	head = strconv.AppendInt(append(head, "id: "...), int64(e.Seq), 10)
+	head = append(append(append(head, "\nevent: "...), e.Name...), '\n')
+	head = append(append(head, extra...), "data: "...)
+	return s.send(head, data, []byte("\n\n"))
+}
+
+// comment breaks the silence.
+func (s *sse) comment() error { return s.send([]byte(": keepalive\n\n")) }
+
+// send writes and flushes. Each piece has its own deadline, and none is left behind: over HTTP/2 an
+// expired one would end the stream although nothing is being written.
+func (s *sse) send(parts ...[]byte) error {
+	for _, part := range parts {
+		for len(part) > 0 {
+			piece := part[:min(len(part), pieceSize)]
+			s.deadline(time.Now().Add(writeTimeout))
+			if _, err := s.w.Write(piece); err != nil {
+				return err
+			}
+			part = part[len(piece):]
+		}
+	}
+	if err := s.rc.Flush(); err != nil {
+		return err
+	}
+	s.wrote = time.Now()
+	s.deadline(time.Time{})
+	return nil
+}
+
+// deadline bounds the next write. A writer without deadlines is one that cannot freeze.
+func (s *sse) deadline(t time.Time) { _ = s.rc.SetWriteDeadline(t) }
