@@ -158,14 +158,12 @@ func (w *wire) request() (*Request, error) {
 		ExecuteBefore: number(w.ExecuteBefore, 0),
 		MaxRetries:    int(number(w.MaxRetries, DefaultMaxRetries)),
 		TimeoutMS:     number(w.TimeoutMS, UnsetTimeout),
+		Headers:       w.headers(),
 	}
 	if text(w.Scope) == "shared" {
 		r.Scope = ScopeShared
 	}
 	var err error
-	if r.Headers, err = w.headers(); err != nil {
-		return nil, err
-	}
 	if r.Body, err = w.body(); err != nil {
 		return nil, err
 	}
@@ -196,13 +194,12 @@ func (w *wire) checkRanges() error {
 	}
 }
 
-func (w *wire) headers() ([]Header, error) {
-	list := make([]Header, 0, len(w.Headers))
+func (w *wire) headers() []Header {
+	var list []Header
 	for name, value := range w.Headers {
-		if value == nil {
-			continue
+		if value != nil {
+			list = append(list, Header{Name: name, Value: *value})
 		}
-		list = append(list, Header{Name: name, Value: *value})
 	}
 	slices.SortFunc(list, func(a, b Header) int {
 		if c := strings.Compare(canonical(a.Name), canonical(b.Name)); c != 0 {
@@ -210,10 +207,7 @@ func (w *wire) headers() ([]Header, error) {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	if len(list) == 0 {
-		return nil, nil
-	}
-	return list, nil
+	return list
 }
 
 func (w *wire) body() ([]byte, error) {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func (rules Rules) check(r *Request) error {
 		return fault.New(fault.Invalid, "pool_id is not available on this node, got %q", r.PoolID)
 	case r.Method == "":
 		return fault.New(fault.Invalid, "method is required")
-	case !httpguts.ValidHeaderFieldName(r.Method) || r.Method == "CONNECT":
+	case !httpguts.ValidHeaderFieldName(r.Method) || r.Method == http.MethodConnect:
 		return fault.New(fault.Invalid, "method must be an HTTP method other than CONNECT, got %q", r.Method)
 	case r.WebhookURL == "":
 		return fault.New(fault.Invalid, "webhook_url is required")
