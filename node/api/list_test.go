@@ -143,12 +143,13 @@ func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"", "x", "AQEAAAAABwAAAAAAAAAAAAc", "AQEAAAAABwAAAAAAAAAAAAd", "AgEAAAAABwAAAAAAAAAAAAc", "AQEAAAAABwAA\nAAAAAAAAAAc", "AQAAAAAAAAAAAAAAAAAAAAA"} {
 		f.Add(seed)
 	}
+	fk := newFake()
+	fk.list = func(_ context.Context, q store.Query) (store.Page, error) {
+		return store.Page{Next: q.Before}, nil // gives the cursor back
+	}
+	rt := client.InProcess(fk.handler())
 	f.Fuzz(func(t *testing.T, cursor string) {
-		fk := newFake()
-		fk.list = func(_ context.Context, q store.Query) (store.Page, error) {
-			return store.Page{Next: q.Before}, nil // gives the cursor back
-		}
-		resp, body := ask(t, client.InProcess(fk.handler()), http.MethodGet, "/jobs?cursor="+url.QueryEscape(cursor), nil)
+		resp, body := ask(t, rt, http.MethodGet, "/jobs?cursor="+url.QueryEscape(cursor), nil)
 		switch resp.StatusCode {
 		case http.StatusBadRequest:
 		case http.StatusOK:

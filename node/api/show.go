@@ -102,18 +102,19 @@ func detailOf(s job.Snapshot) detail {
 		}
 	}
 	if s.State.Phase().Ended() {
-		v.Result = resultOf(s.State.Result)
+		v.Result = resultOf(s.State)
 	}
 	return v
 }
 
-// resultOf shows a result; nil is that of a job that got no answer.
-func resultOf(r *job.Result) *resultView {
-	if r == nil {
-		return &resultView{}
+// resultOf shows what the deciding attempt brought, which may be nothing.
+func resultOf(s job.State) *resultView {
+	shown := s.Result.Show(nil)
+	v := &resultView{
+		ResponseStatus: s.ResponseStatus(), Body: shown.Body, BodyEncoding: shown.BodyEncoding, BodyTruncated: shown.BodyTruncated,
 	}
-	cut := r.Truncated || r.Partial
-	v := &resultView{ResponseStatus: r.Status, ContentType: r.ContentType, BodyTruncated: cut}
-	v.Body, v.BodyEncoding = job.Text(r.Body, cut)
+	if s.Result != nil {
+		v.ContentType = s.Result.ContentType
+	}
 	return v
 }
