@@ -39,8 +39,8 @@ type Problem struct {
 	Value string // what it is
 }
 
-// Error says which setting breaks which rule with which value.
-func (p Problem) Error() string { return fmt.Sprintf("%s must be %s, got %q", p.Name, p.Rule, p.Value) }
+// String says which setting breaks which rule with which value.
+func (p Problem) String() string { return fmt.Sprintf("%s must be %s, got %q", p.Name, p.Rule, p.Value) }
 
 // ConfigError is all that is wrong with a configuration.
 type ConfigError struct{ Problems []Problem }
@@ -50,7 +50,7 @@ func (e *ConfigError) Error() string {
 	var b strings.Builder
 	b.WriteString("the configuration is not valid:")
 	for _, p := range e.Problems {
-		b.WriteString("\n  " + p.Error())
+		b.WriteString("\n  " + p.String())
 	}
 	return b.String()
 }
@@ -91,8 +91,12 @@ func (c *Config) Validate() error {
 
 // parse sets the fields from the variables and returns the values that have the wrong form.
 func (c *Config) parse(vars map[string]string) []Problem {
+	var problems []Problem
 	var name string // the variable whose value is being parsed
-	refuse := func(rule, value string) error { return Problem{Name: name, Rule: rule, Value: value} }
+	refuse := func(rule, value string) error {
+		problems = append(problems, Problem{Name: name, Rule: rule, Value: value})
+		return errRefused
+	}
 	err := env.ParseWithOptions(c, env.Options{
 		Environment: vars,
 		OnSet:       func(n string, _ any, _ bool) { name = n },
@@ -104,19 +108,13 @@ func (c *Config) parse(vars map[string]string) []Problem {
 			reflect.TypeFor[[]string](): func(v string) (any, error) { return parseList(v), nil },
 		},
 	})
-	var all env.AggregateError
-	errors.As(err, &all)
-	var problems []Problem
-	for _, e := range all.Errors {
-		p := Problem{Rule: e.Error()}
-		var at env.ParseError
-		if errors.As(e, &at) {
-			errors.As(at.Err, &p)
-		}
-		problems = append(problems, p)
+	if err != nil && len(problems) == 0 {
+		problems = append(problems, Problem{Name: name, Rule: err.Error()})
 	}
 	return problems
 }
+
+var errRefused = errors.New("refused")
 
 // complete works out the defaults that depend on other variables or on the machine.
 func (c *Config) complete(vars map[string]string, hostname string) {

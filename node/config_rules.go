@@ -31,10 +31,9 @@ func leaves(tree reflect.Value, section string) []setting {
 	for f, v := range tree.Fields() {
 		tag := f.Tag
 		section = cmp.Or(tag.Get("section"), section)
-		name := tag.Get("env")
-		switch {
-		case name == "-":
-		case name == "":
+		switch name := tag.Get("env"); name {
+		case "-":
+		case "":
 			list = append(list, leaves(v, section)...)
 		default:
 			s := setting{

@@ -82,7 +82,7 @@ func TestBrokenFiles(t *testing.T) {
 		{"upstreams: {'u@a.example': {rps: 1}}", "must be host or host:port as in the URL"},
 	} {
 		problems := problemsOf(t, "CONFIG_PATH="+writeFile(t, tt.text))
-		if len(problems) != 1 || !strings.Contains(problems[0].Error(), tt.want) {
+		if len(problems) != 1 || !strings.Contains(problems[0].String(), tt.want) {
 			t.Errorf("%q: got %v, want %q", tt.text, problems, tt.want)
 		}
 	}

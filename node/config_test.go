@@ -145,8 +145,8 @@ func TestBadValues(t *testing.T) {
 			continue
 		}
 		p := problems[0]
-		if p.Name != name || !strings.Contains(p.Error(), tt.rule) || !strings.Contains(value, p.Value) {
-			t.Errorf("%s: got %q, want the rule %q", tt.variable, p.Error(), tt.rule)
+		if p.Name != name || !strings.Contains(p.String(), tt.rule) || !strings.Contains(value, p.Value) {
+			t.Errorf("%s: got %q, want the rule %q", tt.variable, p.String(), tt.rule)
 		}
 	}
 }
