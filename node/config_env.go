@@ -142,8 +142,8 @@ func parseBool(v string, refuse refusal) (bool, error) {
 }
 
 func parseInt(v string, refuse refusal) (int64, error) {
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || strings.HasPrefix(v, "+") {
+	n, ok := wholeNumber(v)
+	if !ok {
 		return 0, refuse("a whole number", v)
 	}
 	return n, nil
@@ -153,11 +153,16 @@ func parseAuto(v string, refuse refusal) (AutoInt, error) {
 	if strings.EqualFold(v, "auto") {
 		return Auto, nil
 	}
-	n, err := parseInt(v, refuse)
-	if err != nil || n < 0 {
+	n, ok := wholeNumber(v)
+	if !ok || n < 0 {
 		return 0, refuse("auto or a whole number of at least 0", v)
 	}
 	return AutoInt(n), nil
+}
+
+func wholeNumber(v string) (int64, bool) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	return n, err == nil && v[0] != '+'
 }
 
 // parseList splits a comma list and drops what is empty.
