@@ -40,7 +40,9 @@ type Problem struct {
 }
 
 // String says which setting breaks which rule with which value.
-func (p Problem) String() string { return fmt.Sprintf("%s must be %s, got %q", p.Name, p.Rule, p.Value) }
+func (p Problem) String() string {
+	return fmt.Sprintf("%s must be %s, got %q", p.Name, p.Rule, p.Value)
+}
 
 // ConfigError is all that is wrong with a configuration.
 type ConfigError struct{ Problems []Problem }
