@@ -58,12 +58,23 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// send makes one request of the attempt.
+// send makes one request of the attempt. A kept connection that turns out to be closed before
+// anything was written is no failure: the next one is taken, a new one at last. The transport does
+// so itself unless the body is larger than its buffer.
 func (a *attempt) send(req *http.Request) (*http.Response, error) {
 	a.earlier = a.earlier || a.conn != nil
 	a.via, a.host = a.client.routes.to(req.URL.Host), req.URL.Host
-	a.asked, a.got, a.conn, a.reused = false, nil, nil, false
-	return a.via.RoundTrip(req.WithContext(a.traced))
+	for {
+		a.asked, a.got, a.conn, a.reused = false, nil, nil, false
+		resp, err := a.via.RoundTrip(req.WithContext(a.traced))
+		if err == nil || !a.reused || a.conn == nil || a.wrote() || a.Err() != nil {
+			return resp, err
+		}
+		again := *req
+		if req = withBody(&again, req); req == nil {
+			return nil, err
+		}
+	}
 }
 
 // wrote reports whether bytes went out on the connection since the request got it. On a shared

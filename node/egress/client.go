@@ -147,12 +147,18 @@ func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return c.dialer.dial(ctx, network, address)
 }
 
+// errSwitched: nobody asked for another protocol, and what follows is not an answer.
+var errSwitched = errors.New("the target switched to another protocol unasked")
+
 // Do sends a request and returns the answer's header, and its body to be read with ReadBody. A
 // request with a body must have GetBody, as http.NewRequest sets it. Every error is an *Error.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	a := begin(c, req.Context())
 	for followed := 0; ; followed++ {
 		resp, err := a.send(req)
+		if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+			err = errors.Join(errSwitched, resp.Body.Close())
+		}
 		if err != nil {
 			return nil, a.fail(err)
 		}

@@ -193,7 +193,7 @@ type conn struct {
 	dialer *dialer
 	born   time.Time
 
-	sent     atomic.Int64 // bytes written
+	sent     atomic.Int64 // bytes written, or being written
 	received atomic.Int64 // bytes read
 	heard    atomic.Int64 // when something was read last, in ns since born
 }
@@ -208,10 +208,14 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write counts what went.
+// Write counts what went. It counts first and takes back what did not go, because the answer may be
+// here before the write has returned.
 func (c *conn) Write(p []byte) (int, error) {
+	c.sent.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
-	c.sent.Add(int64(n))
+	if n < len(p) {
+		c.sent.Add(int64(n - len(p)))
+	}
 	return n, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -107,35 +108,34 @@ func causeConnecting(err error) Cause {
 }
 
 // Texts of net/http for which it has no exported value; a test for each guards against a change.
-const (
-	textIdleClosed      = "server closed idle connection"
-	textHeaderTooLarge  = "server response headers exceeded"
-	textHeaderTooLarge2 = "response header list larger than advertised limit"
-	textLost2           = "client connection lost"
-	textGoAway2         = "server sent GOAWAY and closed the connection"
-	textReset2          = "stream error: "
+var (
+	// HTTP/2 calls a single field over the limit an error of compression.
+	textsTooLarge = []string{
+		"server response headers exceeded", "header list larger than advertised limit", "connection error: COMPRESSION_ERROR",
+	}
+	textsReset  = []string{"http2: client connection lost", "stream error: "}
+	textsClosed = []string{"server closed idle connection", "http2: server sent GOAWAY and closed", "http2: client conn "}
 )
 
 // causeConnected judges an error once the request had a connection.
 func (a *attempt) causeConnected(err error) Cause {
-	text := err.Error()
 	switch {
-	case strings.Contains(text, textHeaderTooLarge), strings.Contains(text, textHeaderTooLarge2):
+	case says(err, textsTooLarge):
 		return HeaderTooLarge
-	case errors.Is(err, errSentBefore), strings.Contains(text, textIdleClosed), strings.Contains(text, textGoAway2):
+	case errors.Is(err, errSentBefore), says(err, textsClosed):
 		return Closed
 	case errors.Is(err, io.ErrUnexpectedEOF) && a.answered() && !a.http2():
 		return Truncated
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Closed
+	case says(err, textsReset):
+		return Reset
 	case broken(err):
 		// Between two requests a server may close at any time; the reset is its answer to a request
 		// that came too late.
 		if a.reused && !a.answered() {
 			return Closed
 		}
-		return Reset
-	case strings.Contains(text, textLost2), strings.Contains(text, textReset2):
 		return Reset
 	case alert(err):
 		return TLS
@@ -151,9 +151,9 @@ func (a *attempt) causeBody(err error) Cause {
 		return Timeout
 	case a.Err() != nil:
 		return Canceled
-	case errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), textGoAway2):
+	case errors.Is(err, io.ErrUnexpectedEOF), says(err, textsClosed):
 		return Truncated
-	case broken(err), strings.Contains(err.Error(), textLost2), strings.Contains(err.Error(), textReset2):
+	case broken(err), says(err, textsReset):
 		return Reset
 	default:
 		return Protocol
@@ -167,6 +167,10 @@ func broken(err error) bool {
 	}
 	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+func says(err error, texts []string) bool {
+	return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
 // alert reports whether the peer ended the secure connection, as it does after the handshake if it

@@ -48,7 +48,7 @@ func TestSF01_MetadataAddressesInEverySpelling(t *testing.T) {
 		"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fe80::1", "fe80::a9fe:a9fe%eth0", "fe80::1%1",
 		"100.100.100.200", "192.0.0.192", "168.63.129.16",
 		"0.0.0.0", "0", "0x0", "::", "::0.0.0.0", "::ffff:0.0.0.0", "00.0",
-		"1.2.3.4.5", "169.254.169.999", "08", "4294967296", "a.0x", "1..2", "", ".", "a b", "１６９.254.169.254",
+		"1.2.3.4.5", "169.254.169.999", "08", "4294967296", "a.0x", "1..2", "", ".", "..", ".a", "a..b", "a b", "１６９.254.169.254",
 	} {
 		if !refused(t, g, host) {
 			t.Errorf("%q is not refused", host)
@@ -166,7 +166,7 @@ func TestEverySpellingIsOneAddress(t *testing.T) {
 }
 
 func FuzzParseHost(f *testing.F) {
-	for _, s := range []string{"169.254.169.254", "0xA9FEA9FE", "0251.0376", "::ffff:1.2.3.4", "fe80::1%eth0", "a.0x", "metadata.google.internal.", "1..2", "0_1", "+1", "-1.2"} {
+	for _, s := range []string{"169.254.169.254", "0xA9FEA9FE", "0251.0376", "::ffff:1.2.3.4", "fe80::1%eth0", "a.0x", "metadata.google.internal.", "1..2", "..", "0_1", "+1", "-1.2"} {
 		f.Add(s)
 	}
 	g := newGuard(f, true)

@@ -29,7 +29,7 @@ func parseHost(s string) (parsedHost, error) {
 		return parsedHost{addr: a.Unmap()}, nil
 	}
 	name := strings.TrimSuffix(strings.ToLower(s), ".")
-	if name == "" || strings.Trim(name, nameChars) != "" {
+	if strings.Contains("."+name+".", "..") || strings.Trim(name, nameChars) != "" {
 		return parsedHost{}, errName
 	}
 	if last := name[strings.LastIndexByte(name, '.')+1:]; !numeric(last) {

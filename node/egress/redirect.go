@@ -78,7 +78,7 @@ func methodAfter(method string, status int) string {
 	return method
 }
 
-// withBody gives next the body of req; nil if it cannot be had again.
+// withBody gives next the body of req and returns it; nil if the body cannot be had again.
 func withBody(next, req *http.Request) *http.Request {
 	if req.Body == nil || req.Body == http.NoBody {
 		return next

@@ -1,0 +1,368 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// TestCauses lets real servers on the loopback misbehave.
+func TestCauses(t *testing.T) {
+	after := func(answer string) func(*connection) {
+		return func(c *connection) {
+			if req, _ := c.next(); req != nil {
+				c.say(answer)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		handle func(*connection)
+		want   Cause
+		sent   bool
+	}{
+		"closed after request":  {after(""), Closed, true},
+		"reset after request":   {func(c *connection) { _, _ = c.next(); c.reset() }, Reset, true},
+		"garbage":               {after("SSH-2.0-OpenSSH_9.9\r\n\r\n"), Protocol, true},
+		"bad status":            {after("HTTP/1.1 2x0 OK\r\n\r\n"), Protocol, true},
+		"bad header":            {after("HTTP/1.1 200 OK\r\nno colon\r\n\r\n"), Protocol, true},
+		"two lengths":           {after("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), Protocol, true},
+		"half a status line":    {after("HTTP/1.1 20"), Protocol, true},
+		"half a header":         {after("HTTP/1.1 200 OK\r\nX: y\r\n"), Truncated, true},
+		"huge header":           {after("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", defaultHeaderBytes) + "\r\n\r\n"), HeaderTooLarge, true},
+		"endless header":        {endlessHeader, HeaderTooLarge, true},
+		"short body":            {after("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), Truncated, true},
+		"no body at all":        {after("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"), Truncated, true},
+		"chunks without an end": {after("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), Truncated, true},
+		"half a chunk":          {after("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhello"), Truncated, true},
+		"bad chunk length":      {after("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nhello\r\n"), Protocol, true},
+		"unsupported encoding":  {after("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"), Protocol, true},
+		"endless informational": {endlessHints, HeaderTooLarge, true},
+		"switching protocols":   {after("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), Protocol, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := client(t, Config{})
+			_, _, err := exchange(c, request(t, t.Context(), "POST", rawServer(t, tt.handle), "payload"))
+			if e := failure(t, err); e.Cause != tt.want || e.Sent != tt.sent {
+				t.Errorf("cause %v, sent %v, want %v, %v: %v", e.Cause, e.Sent, tt.want, tt.sent, e)
+			}
+		})
+	}
+}
+
+func endlessHeader(c *connection) {
+	if req, _ := c.next(); req != nil {
+		c.say("HTTP/1.1 200 OK\r\n")
+		endless(c, "X: y\r\n")
+	}
+}
+
+func endlessHints(c *connection) {
+	if req, _ := c.next(); req != nil {
+		endless(c, "HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n")
+	}
+}
+
+// endless writes until the client has gone.
+func endless(c *connection, s string) {
+	for {
+		if _, err := io.WriteString(c, s); err != nil {
+			return
+		}
+	}
+}
+
+func TestCauseResetWithinTheBody(t *testing.T) {
+	headerRead := make(chan struct{})
+	url := rawServer(t, func(c *connection) {
+		if req, _ := c.next(); req != nil {
+			c.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+			<-headerRead
+			c.reset()
+		}
+	})
+	resp, err := client(t, Config{}).Do(request(t, t.Context(), "POST", url, "x"))
+	close(headerRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = ReadBody(resp, -1); failure(t, err).Cause != Reset || !failure(t, err).Sent {
+		t.Errorf("error is %#v", err)
+	}
+}
+
+// A server that closes at once may do so before or after the request was written.
+func TestCauseClosedAtOnce(t *testing.T) {
+	_, err := client(t, Config{}).Do(request(t, t.Context(), "POST", rawServer(t, func(*connection) {}), "x"))
+	if e := failure(t, err); e.Cause != Closed && e.Cause != Reset {
+		t.Errorf("cause %v: %v", e.Cause, e)
+	}
+}
+
+func TestCauseRefused(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	c := client(t, Config{})
+	_, err = c.Do(request(t, t.Context(), "POST", "http://"+l.Addr().String(), "x"))
+	if e := failure(t, err); e.Cause != Refused || e.Sent {
+		t.Errorf("cause %v, sent %v: %v", e.Cause, e.Sent, e)
+	}
+}
+
+func TestCauseTLS(t *testing.T) {
+	serverTLS, clientTLS := certificate(t, "right.test")
+	wantsCert := serverTLS.Clone()
+	wantsCert.ClientAuth, wantsCert.NextProtos = tls.RequireAnyClientCert, nil
+	plain := strings.TrimPrefix(rawServer(t, func(c *connection) { _, _ = c.r.ReadByte(); c.say("HTTP/1.0 400 Bad Request\r\n\r\n") }), "http://")
+	mute := strings.TrimPrefix(rawServer(t, func(c *connection) { _, _ = c.r.ReadByte() }), "http://")
+	secure := func(cfg *tls.Config) string {
+		return strings.TrimPrefix(rawServer(t, func(c *connection) {
+			s := tls.Server(c.Conn, cfg)
+			_ = s.Handshake()
+			_, _ = s.Read(make([]byte, 1))
+		}), "http://")
+	}
+	for name, tt := range map[string]struct {
+		address, host string
+		cfg           *tls.Config
+		sent          bool
+	}{
+		"plain server":        {plain, "right.test", clientTLS, false},
+		"closes at hello":     {mute, "right.test", clientTLS, false},
+		"unknown authority":   {secure(serverTLS), "right.test", nil, false},
+		"wrong name":          {secure(serverTLS), "wrong.test", clientTLS, false},
+		"wants a certificate": {secure(wantsCert), "right.test", clientTLS, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := client(t, Config{TLS: tt.cfg, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, network, tt.address)
+			}})
+			_, err := c.Do(request(t, t.Context(), "POST", "https://"+tt.host, "x"))
+			if e := failure(t, err); e.Cause != TLS || (e.Sent && !tt.sent) {
+				t.Errorf("cause %v, sent %v: %v", e.Cause, e.Sent, e)
+			}
+		})
+	}
+}
+
+func TestCausesOfTime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limit time.Duration // of the request
+		want  Cause
+		sent  bool
+	}{
+		"http://never.test/":   {0, ConnectTimeout, false},
+		"http://never.test/2":  {time.Second, ConnectTimeout, false},
+		"https://mute.test/":   {0, ConnectTimeout, false},
+		"https://mute.test/2":  {time.Second, ConnectTimeout, false},
+		"http://mute.test/":    {time.Minute, Timeout, true},
+		"http://trickle.test/": {time.Hour, Timeout, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, err := New(Config{Dial: timeWasters(t)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				ctx := t.Context()
+				if tt.limit > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tt.limit)
+					defer cancel()
+				}
+				start := time.Now()
+				_, _, err = exchange(c, request(t, ctx, "POST", name, "x"))
+				if e := failure(t, err); e.Cause != tt.want || e.Sent != tt.sent {
+					t.Errorf("cause %v, sent %v, want %v, %v: %v", e.Cause, e.Sent, tt.want, tt.sent, e)
+				}
+				want := tt.limit
+				if want == 0 {
+					want = defaultDialTimeout
+				}
+				if took := time.Since(start); took != want {
+					t.Errorf("took %v, want %v", took, want)
+				}
+			})
+		})
+	}
+}
+
+// timeWasters is a network of hosts that never answer a dial, never say a word, or say too little.
+func timeWasters(t *testing.T) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		host, _, _ := net.SplitHostPort(address)
+		if host == "never.test" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		near, far := net.Pipe()
+		gone := make(chan struct{})
+		asked := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = far.Read(make([]byte, 1))
+			close(asked)
+			_, _ = io.Copy(io.Discard, far)
+		}()
+		go func() {
+			<-gone
+			_ = far.Close()
+		}()
+		if host == "trickle.test" {
+			go func() {
+				<-asked
+				_, err := io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+				for err == nil {
+					select {
+					case <-time.After(3 * time.Second):
+						_, err = far.Write([]byte("x"))
+					case <-gone:
+						return
+					}
+				}
+			}()
+		}
+		return near, nil
+	}
+}
+
+func TestCauseCanceledIsNotTimeout(t *testing.T) {
+	for _, path := range []string{"/header", "/body"} {
+		reading := make(chan struct{})
+		url := rawServer(t, func(c *connection) {
+			if req, _ := c.next(); req != nil {
+				if path == "/body" {
+					c.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+				}
+				close(reading)
+				_, _ = c.r.ReadByte()
+			}
+		})
+		c := client(t, Config{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		go func() {
+			<-reading
+			cancel()
+		}()
+		_, _, err := exchange(c, request(t, ctx, "POST", url+path, "x"))
+		if e := failure(t, err); e.Cause != Canceled || !e.Sent || !errors.Is(e, context.Canceled) {
+			t.Errorf("%s: cause %v, sent %v: %v", path, e.Cause, e.Sent, e)
+		}
+	}
+}
+
+// TestCausesHTTP2 has servers that speak HTTP/2 and misbehave in its own ways.
+func TestCausesHTTP2(t *testing.T) {
+	for name, tt := range map[string]struct {
+		handle http.HandlerFunc
+		want   Cause
+	}{
+		"stream reset": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Reset},
+		"stream reset in the body": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("some"))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, Reset},
+		"huge field": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 2*defaultHeaderBytes))
+		}, HeaderTooLarge},
+		"many fields": {func(w http.ResponseWriter, _ *http.Request) {
+			for range 2 * defaultHeaderBytes / 1024 {
+				w.Header().Add("X", strings.Repeat("x", 1024))
+			}
+		}, HeaderTooLarge},
+		"short body": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "10")
+			_, _ = w.Write([]byte("short"))
+		}, Truncated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewUnstartedServer(tt.handle)
+			srv.EnableHTTP2 = true
+			srv.StartTLS()
+			t.Cleanup(srv.Close)
+			c := client(t, Config{TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
+			_, _, err := exchange(c, request(t, t.Context(), "POST", srv.URL, "x"))
+			if e := failure(t, err); e.Cause != tt.want || !e.Sent {
+				t.Errorf("cause %v, sent %v, want %v: %v", e.Cause, e.Sent, tt.want, e)
+			}
+		})
+	}
+}
+
+// TestCausesHTTP2Connection ends the connection rather than the stream.
+func TestCausesHTTP2Connection(t *testing.T) {
+	serverTLS, clientTLS := certificate(t, "h2.test")
+	for name, tt := range map[string]struct {
+		end  func(*http2.Framer, io.Closer)
+		want Cause
+	}{
+		"closed":         {func(_ *http2.Framer, c io.Closer) { _ = c.Close() }, Closed},
+		"goaway":         {func(f *http2.Framer, c io.Closer) { _ = f.WriteGoAway(1, http2.ErrCodeNo, nil); _ = c.Close() }, Closed},
+		"protocol error": {func(f *http2.Framer, _ io.Closer) { _ = f.WriteRawFrame(http2.FrameWindowUpdate, 0, 0, []byte("bad")) }, Protocol},
+		"refused for good": {func(f *http2.Framer, c io.Closer) {
+			_ = f.WriteRSTStream(1, http2.ErrCodeInternal)
+		}, Reset},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := rawServer(t, func(c *connection) { serveFrames(tls.Server(c.Conn, serverTLS), tt.end) })
+			address := strings.TrimPrefix(url, "http://")
+			c := client(t, Config{TLS: clientTLS, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, network, address)
+			}})
+			_, err := c.Do(request(t, t.Context(), "POST", "https://h2.test/", "x"))
+			if e := failure(t, err); e.Cause != tt.want || !e.Sent {
+				t.Errorf("cause %v, sent %v, want %v: %v", e.Cause, e.Sent, tt.want, e)
+			}
+		})
+	}
+}
+
+// serveFrames reads one request and then lets end do its worst.
+func serveFrames(c *tls.Conn, end func(*http2.Framer, io.Closer)) {
+	preface := make([]byte, len(http2.ClientPreface))
+	if _, err := io.ReadFull(c, preface); err != nil {
+		return
+	}
+	f := http2.NewFramer(c, c)
+	if f.WriteSettings() != nil {
+		return
+	}
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		if data, ok := frame.(*http2.DataFrame); ok && data.StreamEnded() {
+			end(f, c)
+		}
+	}
+}
+
+func TestCausesAreNamed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range Causes() {
+		if s := c.String(); s == "" || s == "unknown" || seen[s] {
+			t.Errorf("cause %d is named %q", c, s)
+		}
+		seen[c.String()] = true
+	}
+	if s := Cause(200).String(); s != "unknown" {
+		t.Errorf("an unknown cause is named %q", s)
+	}
+}
