@@ -39,13 +39,13 @@ func (t Targets) For(host string) Target {
 
 // targetsFile is the YAML file.
 type targetsFile struct {
-	Defaults  pace            `yaml:"defaults"`
-	Upstreams map[string]pace `yaml:"upstreams"` // by host[:port] as in the URL
-	Webhooks  pace            `yaml:"webhooks"`
+	Defaults  block            `yaml:"defaults"`
+	Upstreams map[string]block `yaml:"upstreams"` // by host[:port] as in the URL
+	Webhooks  block            `yaml:"webhooks"`
 }
 
-// pace is one block of the file; nil leaves a value to the next wider block.
-type pace struct {
+// block is one block of the file; nil leaves a value to the next wider block.
+type block struct {
 	RPS           *float64 `yaml:"rps"`
 	MaxConcurrent *int     `yaml:"max_concurrent"`
 	Timeout       *int     `yaml:"timeout"`
@@ -127,17 +127,17 @@ func (f targetsFile) resolve(timeout time.Duration) (targets, webhooks Targets) 
 	return targets, webhooks
 }
 
-// over returns t with what p sets.
-func (p pace) over(t Target) Target {
-	if p.RPS != nil {
-		t.RPS = *p.RPS
+// over returns t with what b sets.
+func (b block) over(t Target) Target {
+	if b.RPS != nil {
+		t.RPS = *b.RPS
 	}
-	if p.MaxConcurrent != nil {
-		t.MaxConcurrent = *p.MaxConcurrent
+	if b.MaxConcurrent != nil {
+		t.MaxConcurrent = *b.MaxConcurrent
 	}
-	if p.Timeout != nil {
+	if b.Timeout != nil {
 		// The bounds keep a number that is out of range out of range after the multiplication.
-		t.Timeout = time.Duration(min(max(*p.Timeout, -1), math.MaxInt32)) * time.Second
+		t.Timeout = time.Duration(min(max(*b.Timeout, -1), math.MaxInt32)) * time.Second
 	}
 	return t
 }
