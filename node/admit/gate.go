@@ -30,7 +30,7 @@ const (
 // for itself, and of several refusals at once each one gets a wait of its own.
 type Gate struct {
 	config   Config
-	reserved atomic.Int64
+	reserved atomic.Int64 // bytes of request bodies that are being read
 	refusals *prometheus.CounterVec
 	streak   atomic.Int64 // refusals since the last pass
 }

@@ -127,6 +127,21 @@ func TestReadingsAreTakenSeldom(t *testing.T) {
 	})
 }
 
+// The size of the store may be one reading old, so new work counts until the reading after the next.
+func TestNewWorkCountsUntilTheStoreShowsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := (&machine{}).sampler()
+		s.Read(time.Now())
+		s.Add(5)
+		for _, want := range []int64{5, 5, 0} {
+			if got := s.Read(time.Now()).Admitted; got != want {
+				t.Errorf("counts %d, want %d", got, want)
+			}
+			time.Sleep(admit.SampleAge)
+		}
+	})
+}
+
 func TestVolumeThatCannotBeMeasuredForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{noSpace: true}

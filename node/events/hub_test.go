@@ -142,6 +142,9 @@ func TestST01_NothingAfterTheEnd(t *testing.T) {
 	l := tried(1)
 	h.Publish(testID, l.begin())
 	h.Publish(testID, l.complete("")) // an end that nobody waits for
+	if h.Listening(testID) {
+		t.Error("somebody still listens to a job that has ended")
+	}
 	late := tried(0)
 	h.Publish(testID, events.Queued(testID))
 	h.Publish(testID, late.begin())

@@ -30,11 +30,8 @@ type Subscription struct {
 
 // put adds an event for the listener and returns how many progress events that cost it. Only the
 // latest position is kept, and it never displaces anything. Beyond limit the oldest event goes, and
-// the listener will be told so. The end is always added, and nothing after it.
+// the listener will be told so. The end is always added; its topic sees to it that nothing follows.
 func (s *Subscription) put(e Event, limit int) (dropped int) {
-	if s.ended {
-		return 0
-	}
 	s.waiting = slices.DeleteFunc(s.waiting, func(old Event) bool { return old.Name == NamePosition })
 	switch full := len(s.waiting) >= limit; {
 	case full && e.Name == NamePosition:
