@@ -86,11 +86,13 @@ func (f *face) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	e := asFault(err)
 	code := status(e.Kind)
 	body := refusal{Error: e.Detail}
-	if code == http.StatusInternalServerError {
+	internal := code == http.StatusInternalServerError
+	if internal {
 		body.Error = "internal error"
 	}
-	if e.Err != nil && code >= http.StatusInternalServerError && r.Context().Err() == nil {
-		f.Logger.ErrorContext(r.Context(), "request failed", "route", r.Pattern, "kind", e.Kind.String(), "error", err)
+	// What fails because the caller has left is no failure of ours.
+	if (internal || e.Kind == fault.Unavailable && e.Err != nil) && r.Context().Err() == nil {
+		f.failures.note(r.Context(), r.Pattern, e)
 	}
 	switch h := w.Header(); e.Kind {
 	case fault.TooLarge:

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// face serves a node over HTTP. Beside its pool and its metrics, which are safe for concurrent use,
-// nothing in it changes.
+// face serves a node over HTTP. Nothing in it changes but its parts that are safe for concurrent use.
 type face struct {
 	Config
-	metrics *metrics
-	bodies  sync.Pool // of *[]byte, see body.go
+	metrics  *metrics
+	failures failures
+	bodies   sync.Pool // of *[]byte, see body.go
 }
 
 // endpoint answers a request and returns the status it answered with.
@@ -22,7 +22,7 @@ func New(c Config) http.Handler {
 	if c.StreamLife == 0 {
 		c.StreamLife = time.Hour
 	}
-	f := &face{Config: c, metrics: newMetrics(c.Registerer)}
+	f := &face{Config: c, metrics: newMetrics(c.Registerer), failures: failures{log: c.Logger}}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]endpoint{
 		"POST /jobs":                      f.submit,

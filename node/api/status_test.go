@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/client"
@@ -108,18 +109,45 @@ func TestErrorsWithoutKind(t *testing.T) {
 
 func TestCausesAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	f := newFake()
-	f.log = slog.New(slog.NewTextHandler(&log, nil))
-	submitError(t, f, fault.New(fault.Overloaded, "no room"))
+	submitError(t, newLogged(&log), fault.New(fault.Overloaded, "no room"))
+	submitError(t, newLogged(&log), fault.New(fault.Unavailable, "the node is starting"))
 	if log.Len() > 0 {
 		t.Errorf("a refusal is no failure, logged: %s", &log)
 	}
-	submitError(t, newLogged(&log), errors.New("disk on fire"))
-	for _, want := range []string{`msg="request failed"`, `route="POST /jobs"`, `error="disk on fire"`} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("log lacks %s: %s", want, &log)
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("disk on fire"), `error="internal: disk on fire"`},
+		{fault.New(fault.Internal, "table jobs is corrupt"), `error="internal: table jobs is corrupt"`},
+		{fault.Wrap(fault.Unavailable, errors.New("ENOSPC"), "cannot store"), `error="unavailable: cannot store: ENOSPC"`},
+	} {
+		log.Reset()
+		submitError(t, newLogged(&log), c.err)
+		for _, want := range []string{`level=ERROR msg="request failed" route="POST /jobs"`, c.want} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("log lacks %s: %s", want, &log)
+			}
 		}
 	}
+}
+
+func TestFailuresDoNotFloodTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		f := newLogged(&log)
+		f.submit = func(context.Context, intake.Submission) (intake.Receipt, error) {
+			return intake.Receipt{}, errors.New("disk on fire")
+		}
+		rt := client.InProcess(f.handler())
+		for range 25 { // for 2.5 s
+			ask(t, rt, http.MethodPost, "/jobs", strings.NewReader(valid))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != 3 || strings.Count(log.String(), "more_before=9") != 2 {
+			t.Errorf("%d lines, want 3 that count: %s", lines, &log)
+		}
+	})
 }
 
 func newLogged(log *bytes.Buffer) *fake {

@@ -176,7 +176,7 @@ func TestListStopsAtAnError(t *testing.T) {
 		if n++; n > 1 {
 			return nil, io.ErrUnexpectedEOF
 		}
-		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(`{"jobs":[{"job_id":"1"},{"job_id":"2"}],"next_cursor":"c"}`))}, nil
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"jobs":[{"job_id":"1"},{"job_id":"2"}],"next_cursor":"c"}`))}, nil
 	})
 	var ids []string
 	var last error

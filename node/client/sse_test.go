@@ -26,7 +26,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // streamOf answers every request with a stream.
 func streamOf(r io.Reader) transport {
 	return func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}, Body: io.NopCloser(r)}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}, Body: io.NopCloser(r)}, nil
 	}
 }
 
