@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// dispatcher is a running node or relay.
+type dispatcher struct {
+	*child
+	addr  string // host:port of its interface
+	debug string // host:port of its debug interface; empty if it has none
+}
+
+// contender is something to be measured: it starts a dispatcher that works in dir.
+type contender struct {
+	name  string
+	start func(ctx context.Context, dir string) (*dispatcher, error)
+}
+
+// relayName is the contender that the others are compared with.
+const relayName = "relay"
+
+func relayContender() contender {
+	return contender{name: relayName, start: func(_ context.Context, dir string) (*dispatcher, error) {
+		ln, addr, err := loopback()
+		if err != nil {
+			return nil, err
+		}
+		defer ln.Close() // the process has its own
+		p, err := self(dir, "relay", []*os.File{ln})
+		if err != nil {
+			return nil, err
+		}
+		c, err := launch(p)
+		if err != nil {
+			return nil, err
+		}
+		return &dispatcher{child: c, addr: addr}, nil
+	}}
+}
+
+// durability is the promise of an acknowledgement, by the name that the command line uses.
+type durability string
+
+const (
+	durabilityDefault durability = "default" // survives the death of the process
+	durabilitySync    durability = "sync"    // on disk
+)
+
+// nodeOptions are flags that every command with a node has.
+type nodeOptions struct {
+	Node string            `help:"The aquifer binary under test." default:"./bin/aquifer" type:"path"`
+	Env  map[string]string `help:"More environment for the node, as NAME=VALUE; it wins over what the benchmark sets." mapsep:"none"`
+	Dir  string            `help:"Where the temporary databases go: the disk that is measured. The system's directory for temporary files if empty." type:"path"`
+}
+
+// node is a node that can be started again on its data.
+type node struct {
+	path  string
+	dir   string // of its data, configuration and log
+	addr  string
+	debug string
+	env   []string
+}
+
+// nodeSetup is what differs from node to node.
+type nodeSetup struct {
+	durability durability
+	slowTarget string            // host:port of a target that takes one job in two seconds; empty for none
+	env        map[string]string // more environment
+}
+
+// newNode prepares a node in dir, which exists.
+func (o nodeOptions) newNode(dir string, setup nodeSetup) (*node, error) {
+	if _, err := os.Stat(o.Node); err != nil {
+		return nil, fmt.Errorf("no node to measure (build it, or name one with --node): %w", err)
+	}
+	n := &node{path: o.Node, dir: dir}
+	var err error
+	if n.addr, err = freePort(); err != nil {
+		return nil, err
+	}
+	if n.debug, err = freePort(); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(rates(setup.slowTarget)), 0o600); err != nil {
+		return nil, fmt.Errorf("configuration of the node: %w", err)
+	}
+	env := map[string]string{
+		"AQUIFER_LISTEN":     n.addr,
+		"AQUIFER_DEBUG_ADDR": n.debug,
+		"DB_PATH":            n.data(),
+		"CONFIG_PATH":        filepath.Join(dir, "config.yaml"),
+		// Admission is not what is measured: a million jobs for one target are wanted here.
+		"AQUIFER_MAX_PENDING_PER_UPSTREAM":      "0",
+		"AQUIFER_MAX_PENDING_WEBHOOKS_PER_USER": "0",
+		"AQUIFER_SHUTDOWN_QUIESCE_MS":           "0",
+		"AQUIFER_SHUTDOWN_TIMEOUT_SECONDS":      "10",
+	}
+	if setup.durability == durabilitySync {
+		env["AQUIFER_PEBBLE_FLUSH_INTERVAL_MS"] = "0"
+	}
+	maps.Copy(env, setup.env)
+	maps.Copy(env, o.Env)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		n.env = append(n.env, name+"="+env[name])
+	}
+	return n, nil
+}
+
+func (n *node) data() string { return filepath.Join(n.dir, "db") }
+
+// rates is a configuration under which pacing holds nothing back, except for the slow target.
+func rates(slowTarget string) string {
+	text := "defaults:\n  rps: 1000000000\n  max_concurrent: 4096\n"
+	if slowTarget != "" {
+		text += fmt.Sprintf("upstreams:\n  %q:\n    rps: 0.5\n    max_concurrent: 1\n", slowTarget)
+	}
+	return text
+}
+
+// readyTimeout bounds a start; a node with a million jobs is to be ready within 5 s.
+const readyTimeout = 2 * time.Minute
+
+// start starts the node and waits until it is ready.
+func (n *node) start(ctx context.Context) (*dispatcher, error) {
+	c, err := launch(program{name: "node", path: n.path, dir: n.dir, env: n.env})
+	if err != nil {
+		return nil, err
+	}
+	d := &dispatcher{child: c, addr: n.addr, debug: n.debug}
+	if err := c.await(ctx, readyTimeout, d.ready); err != nil {
+		c.kill()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (o nodeOptions) contender(name string, setup nodeSetup) contender {
+	return contender{name: name, start: func(ctx context.Context, dir string) (*dispatcher, error) {
+		n, err := o.newNode(dir, setup)
+		if err != nil {
+			return nil, err
+		}
+		return n.start(ctx)
+	}}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// gateCmd measures what a node must reach, in both durability modes, and sets it beside the limits.
+type gateCmd struct {
+	nodeOptions
+	Rounds int  `help:"Rounds; in each one the relay and both modes run once." default:"5"`
+	Jobs   int  `help:"Jobs that are measured per run." default:"40000"`
+	Warmup int  `help:"Jobs before them." default:"2000"`
+	Long   bool `help:"Also compare 300,000 jobs with 40,000."`
+	JSON   bool `name:"json" help:"Print JSON instead of tables."`
+}
+
+// Help is shown by the command line.
+func (gateCmd) Help() string {
+	return `Runs the relay and the node in both durability modes in turn, then the node at 1,000 jobs/s, and prints
+each figure beside what it must reach. The exit code is 1 only if a job was lost, altered or done
+twice: figures depend on the machine and on who else is using it.`
+}
+
+// Validate is called by the command line.
+func (c *gateCmd) Validate() error {
+	if c.Rounds < 1 || c.Jobs < 1 || c.Warmup < 0 {
+		return errors.New("--rounds and --jobs must be at least 1, --warmup not negative")
+	}
+	return nil
+}
+
+// Names of the contenders of a gate: the node in one of its modes.
+const (
+	nodeDefault = "default"
+	nodeSync    = "sync"
+)
+
+// gateReport is the result.
+type gateReport struct {
+	Machine machine   `json:"machine"`
+	Checks  []check   `json:"checks"`
+	Closed  []summary `json:"closed_loop"`
+	Open    []summary `json:"at_1000_per_second"`
+	Long    []summary `json:"long,omitempty"`
+}
+
+// Run measures and reports.
+func (c *gateCmd) Run(ctx context.Context, s streams) (err error) {
+	root, err := os.MkdirTemp(c.Dir, "aquifer-bench-")
+	if err != nil {
+		return fmt.Errorf("temporary directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
+	rep := gateReport{Machine: thisMachine()}
+	both := []contender{
+		c.contender(nodeDefault, nodeSetup{durability: durabilityDefault}),
+		c.contender(nodeSync, nodeSetup{durability: durabilitySync}),
+	}
+	closed := workload{C: 64, Conns: 64, Jobs: c.Jobs, Warmup: c.Warmup, Body: 256, Tenants: 64, Stall: 15 * time.Second}
+	if rep.Closed, err = c.series(ctx, root, []contender{both[0], relayContender(), both[1]}, closed, s.err); err != nil {
+		return err
+	}
+	open := closed
+	open.Rate, open.Jobs = 1000, min(5000, c.Jobs)
+	if rep.Open, err = c.series(ctx, root, both, open, s.err); err != nil {
+		return err
+	}
+	if c.Long {
+		long := closed
+		long.Jobs = 300_000
+		if rep.Long, err = c.series(ctx, root, both, long, s.err); err != nil {
+			return err
+		}
+	}
+	rep.Checks = checks(rep)
+	if err := c.write(s.out, rep); err != nil {
+		return err
+	}
+	return errors.Join(verdicts(rep.Closed), verdicts(rep.Open), verdicts(rep.Long))
+}
+
+func (c *gateCmd) series(ctx context.Context, root string, field []contender, w workload, progress io.Writer) ([]summary, error) {
+	fmt.Fprintln(progress, w)
+	all, err := compete(ctx, root, field, w, c.Rounds, progress)
+	if err != nil {
+		return nil, err
+	}
+	return summarize(all), nil
+}
+
+func (c *gateCmd) write(w io.Writer, rep gateReport) error {
+	if c.JSON {
+		return writeIndented(w, rep)
+	}
+	fmt.Fprintln(w, rep.Machine)
+	for _, part := range []struct {
+		title string
+		list  []summary
+	}{
+		{"closed loop", rep.Closed}, {"at 1,000 jobs/s", rep.Open}, {"300,000 jobs", rep.Long},
+	} {
+		if part.list == nil {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s\n", part.title)
+		if err := writeSummaries(w, part.list); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w)
+	t := table{head: []string{"mode", "figure", "must be", "is", ""}}
+	for _, x := range rep.Checks {
+		t.add(x.Mode, x.Figure, x.limit(), fmt.Sprintf("%.3g", x.Got), x.word())
+	}
+	return t.write(w)
+}
