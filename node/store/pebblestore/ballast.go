@@ -1,0 +1,128 @@
+package pebblestore
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	ballastWork = "BALLAST-WORK" // given up when a write finds the disk full
+	ballastOpen = "BALLAST-OPEN" // given up at the start, which needs room to replay the logs
+	// ballastCheck is how often a store on a full disk looks for room.
+	ballastCheck = time.Second
+)
+
+// ballast is space that a full disk gives back: so much that jobs which have been accepted can go on
+// and end. While it is out the store takes no new jobs; it is made again as soon as there is room for
+// it twice.
+type ballast struct {
+	fs     vfs.FS
+	dir    string
+	size   int64 // of each of the two files, in bytes
+	logger *slog.Logger
+	out    atomic.Bool   // the disk is full
+	wake   chan struct{} // of one: out has become true
+
+	mu sync.Mutex // one at a time makes or removes the files
+}
+
+func newBallast(under vfs.FS, dir string, size int64, logger *slog.Logger) *ballast {
+	b := &ballast{fs: under, dir: dir, size: size, logger: logger, wake: make(chan struct{}, 1)}
+	b.out.Store(true)
+	return b
+}
+
+// clear gives up all ballast, before the store is opened.
+func (b *ballast) clear() error {
+	return errors.Join(b.remove(ballastWork), b.remove(ballastOpen))
+}
+
+// release gives up the ballast. It reports whether that has made room just now.
+func (b *ballast) release() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.out.Load() {
+		return false
+	}
+	b.out.Store(true)
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	err := b.remove(ballastWork)
+	b.logger.Warn("disk is full: new jobs are refused, accepted ones go on", "error", err)
+	return err == nil
+}
+
+// make takes the space. It reports whether the disk has room for it.
+func (b *ballast) make() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.out.Load() {
+		return true
+	}
+	if use, err := b.fs.GetDiskUsage(b.dir); err == nil && use.AvailBytes < uint64(3*b.size) {
+		return false
+	}
+	for _, name := range []string{ballastOpen, ballastWork} {
+		if err := b.fill(name); err != nil {
+			if err := errors.Join(b.remove(ballastWork), b.remove(ballastOpen)); err != nil {
+				b.logger.Error("ballast cannot be removed", "error", err)
+			}
+			return false
+		}
+	}
+	b.out.Store(false)
+	return true
+}
+
+// fill makes one file. Space reserved is as good as space written; not every file system can reserve.
+func (b *ballast) fill(name string) (err error) {
+	f, err := b.fs.Create(b.fs.PathJoin(b.dir, name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	err = f.Preallocate(0, b.size)
+	if errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOSYS) {
+		zeros := make([]byte, 64<<10)
+		for left := b.size; left > 0 && err == nil; left -= int64(len(zeros)) {
+			_, err = f.Write(zeros)
+		}
+	}
+	return errors.Join(err, f.Sync())
+}
+
+func (b *ballast) remove(name string) error {
+	err := b.fs.Remove(b.fs.PathJoin(b.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// watch makes the ballast again whenever it is out and there is room, until closing.
+func (b *ballast) watch(closing <-chan struct{}) {
+	for {
+		select {
+		case <-closing:
+			return
+		case <-b.wake:
+		}
+		for !b.make() {
+			select {
+			case <-closing:
+				return
+			case <-time.After(ballastCheck):
+			}
+		}
+		b.logger.Info("disk has room again: new jobs are taken")
+	}
+}

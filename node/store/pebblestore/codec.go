@@ -1,0 +1,75 @@
+package pebblestore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/store"
+)
+
+// recordVersion is the first byte of every record. A record is that byte, the value in CBOR with
+// integer keys, and the order of its place in eight bytes. The order stands at the end because it is
+// known only when the committer has its turn, after the rest was encoded.
+const recordVersion = 1
+
+// attempt is the record of an open attempt.
+type attempt struct {
+	Number    int   `cbor:"1,keyasint"`
+	StartedAt int64 `cbor:"2,keyasint"` // Unix ms
+}
+
+// codec encodes and decodes records. It is safe for concurrent use.
+type codec struct {
+	enc     cbor.UserBufferEncMode
+	dec     cbor.DecMode
+	buffers *sync.Pool // of *bytes.Buffer
+}
+
+func newCodec() (codec, error) {
+	enc, err := cbor.EncOptions{}.UserBufferEncMode()
+	if err != nil {
+		return codec{}, err
+	}
+	// Answers of targets reach the records, and need not be UTF-8.
+	dec, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid, MaxArrayElements: 1 << 20}.DecMode()
+	if err != nil {
+		return codec{}, err
+	}
+	return codec{enc: enc, dec: dec, buffers: &sync.Pool{New: func() any { return new(bytes.Buffer) }}}, nil
+}
+
+// encode calls write with the record of v, whose last eight bytes are order. The record is valid
+// until write returns.
+func (c codec) encode(v any, order job.Order, write func(record []byte)) error {
+	buf := c.buffers.Get().(*bytes.Buffer)
+	defer c.buffers.Put(buf)
+	buf.Reset()
+	buf.WriteByte(recordVersion)
+	if err := c.enc.MarshalToBuffer(v, buf); err != nil {
+		return fmt.Errorf("encode %T: %w", v, err)
+	}
+	buf.Write(order.AppendKey(buf.AvailableBuffer()))
+	write(buf.Bytes())
+	return nil
+}
+
+// decode reads a record into v and returns its order.
+func (c codec) decode(record []byte, v any) (job.Order, error) {
+	if len(record) < 1+orderLen {
+		return 0, fmt.Errorf("decode %T: record of %d bytes", v, len(record))
+	}
+	if record[0] != recordVersion {
+		return 0, fmt.Errorf("%w: a record has version %d, this program knows %d",
+			store.ErrVersion, record[0], recordVersion)
+	}
+	cut := len(record) - orderLen
+	if err := c.dec.Unmarshal(record[1:cut], v); err != nil {
+		return 0, fmt.Errorf("decode %T: %w", v, err)
+	}
+	return job.Order(binary.BigEndian.Uint64(record[cut:])), nil
+}

@@ -1,0 +1,237 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/store"
+)
+
+// Insert is store.Jobs.Insert.
+func (s *Store) Insert(ctx context.Context, j *job.Job, d store.Durability) (store.Inserted, error) {
+	keyed := j.RedriveOf.IsZero()
+	hash := j.Request.Key().Hash()
+	if keyed {
+		if err := s.keys.take(ctx, hash); err != nil {
+			return store.Inserted{}, err
+		}
+		holder, found, err := s.holder(ctx, hash)
+		if found || err != nil {
+			s.keys.release(hash)
+			if err != nil {
+				return store.Inserted{}, err
+			}
+			got, err := s.reach(ctx, d)
+			return store.Inserted{Holder: &holder, Durability: got}, err
+		}
+	}
+	c, err := s.insertion(j, hash, keyed)
+	if err != nil {
+		return store.Inserted{}, err
+	}
+	order, err := s.commit(ctx, c)
+	if err != nil {
+		return store.Inserted{}, err
+	}
+	got, err := s.reach(ctx, d)
+	return store.Inserted{Entry: job.Entry{Lane: j.Lane(), Order: order, ID: j.ID}, Durability: got}, err
+}
+
+// insertion builds the change that adds a job. It owns the claim on the key.
+func (s *Store) insertion(j *job.Job, hash job.KeyHash, keyed bool) (*change, error) {
+	c := s.newChange()
+	if keyed {
+		c.key = &hash
+		c.settle = func(job.Order, error) { s.keys.release(hash) }
+	}
+	if s.volume.full() {
+		return nil, s.abandon(c, store.ErrFull)
+	}
+	var buf [128]byte
+	err := s.setRecord(c, kindJob, j.ID, j, 0)
+	c.placeRecord()
+	err = errors.Join(err,
+		c.set(appendUser(buf[:0], j.Request.UserID, j.ID), nil),
+		c.set(appendTimed(buf[:0], kindDeadline, j.Deadline, j.ID), nil),
+		c.setPlace(job.Calls, j.Lane(), j.ID))
+	if keyed {
+		payload := j.Request.Payload()
+		err = errors.Join(err, c.set(appendKey(buf[:0], hash), append(j.ID[:len(j.ID):len(j.ID)], payload[:]...)))
+	}
+	if err != nil {
+		return nil, s.abandon(c, err)
+	}
+	return c, nil
+}
+
+// reach makes what was acknowledged as durable as d asks and returns what that is.
+func (s *Store) reach(ctx context.Context, d store.Durability) (store.Durability, error) {
+	if s.logs == nil {
+		return store.Sync, nil
+	}
+	if d != store.Sync {
+		return store.Flush, nil
+	}
+	return store.Sync, s.logs.now(ctx)
+}
+
+// Find is store.Jobs.Find. A job that is being added is found once it is durable.
+func (s *Store) Find(ctx context.Context, key job.KeyHash) (store.Holder, error) {
+	if err := s.keys.free(ctx, key); err != nil {
+		return store.Holder{}, err
+	}
+	holder, found, err := s.holder(ctx, key)
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	return holder, err
+}
+
+// holder reads who has a key.
+func (s *Store) holder(ctx context.Context, key job.KeyHash) (store.Holder, bool, error) {
+	leave, err := s.read(ctx)
+	if err != nil {
+		return store.Holder{}, false, err
+	}
+	defer leave()
+	if !s.filter.mayHave(key) {
+		return store.Holder{}, false, nil
+	}
+	var buf [64]byte
+	var h store.Holder
+	err = s.get(appendKey(buf[:0], key), func(value []byte) error {
+		if len(value) != len(h.ID)+len(h.Payload) {
+			return fmt.Errorf("key index entry of %d bytes", len(value))
+		}
+		h.ID, h.Payload = job.ID(value[:len(h.ID)]), job.PayloadHash(value[len(h.ID):])
+		return nil
+	})
+	if err == nil {
+		_, _, err = s.current(h.ID)
+	}
+	if err == nil {
+		err = s.get(appendID(buf[:0], kindJob, h.ID), func([]byte) error { return nil })
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Holder{}, false, nil
+	}
+	return h, err == nil, err
+}
+
+// Get is store.Jobs.Get.
+func (s *Store) Get(ctx context.Context, id job.ID) (job.Snapshot, error) {
+	leave, err := s.read(ctx)
+	if err != nil {
+		return job.Snapshot{}, err
+	}
+	defer leave()
+	return s.snapshot(id)
+}
+
+// snapshot reads the job last: if it is still there, it had not been removed when its state was read.
+func (s *Store) snapshot(id job.ID) (job.Snapshot, error) {
+	state, webhook, err := s.current(id)
+	if err != nil {
+		return job.Snapshot{}, err
+	}
+	j, accepted, err := s.getJob(id)
+	if err != nil {
+		return job.Snapshot{}, err
+	}
+	if state.Order == 0 && state.DueAt == 0 && !state.Phase().Ended() {
+		state.Order = accepted
+	}
+	if open, ok := s.attempts.get(id); ok && !state.Phase().Ended() {
+		state.Tried, state.DueAt, state.Order = max(state.Tried, open.number), 0, open.place.Order
+	}
+	return job.Snapshot{Job: j, State: state, Webhook: webhook}, nil
+}
+
+// current reads the state and the delivery of a job that has not expired. The state comes first: once
+// it says that the job ended it does not change, so the delivery fits it. A job without a record of its
+// state has the zero state, also if there is no such job.
+func (s *Store) current(id job.ID) (state job.State, webhook job.Webhook, err error) {
+	order, err := s.record(kindState, id, &state)
+	if errors.Is(err, store.ErrNotFound) {
+		return job.State{}, job.Webhook{}, nil
+	}
+	if err != nil || !state.Phase().Ended() {
+		state.Order = order
+		return state, job.Webhook{}, err
+	}
+	at, err := s.record(kindWebhook, id, &webhook)
+	switch {
+	case err == nil:
+		webhook.Order = at
+	case errors.Is(err, store.ErrNotFound):
+		// Owed since the end and never tried: Finish saves that record.
+		return state, job.Webhook{State: job.WebhookPending, Order: order}, nil
+	default:
+		return state, webhook, err
+	}
+	if webhook.State.Settled() && expired(state, time.Now()) {
+		return state, webhook, store.ErrNotFound
+	}
+	return state, webhook, nil
+}
+
+func expired(st job.State, now time.Time) bool { return st.ExpiresAt <= now.UnixMilli() }
+
+func (s *Store) getJob(id job.ID) (*job.Job, job.Order, error) {
+	j := new(job.Job)
+	order, err := s.record(kindJob, id, j)
+	if err != nil {
+		return nil, 0, err
+	}
+	return j, order, nil
+}
+
+// record reads one record; store.ErrNotFound if there is none.
+func (s *Store) record(kind byte, id job.ID, v any) (order job.Order, err error) {
+	var buf [1 + idLen]byte
+	err = s.get(appendID(buf[:0], kind, id), func(value []byte) (err error) {
+		order, err = s.codec.decode(value, v)
+		return err
+	})
+	return order, err
+}
+
+// get calls use with the value of key, which is valid until use returns.
+func (s *Store) get(key []byte, use func(value []byte) error) error {
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return store.ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(value), closer.Close())
+}
+
+// Payload is store.Jobs.Payload.
+func (s *Store) Payload(ctx context.Context, id job.ID) (body []byte, err error) {
+	leave, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var buf [1 + idLen]byte
+	err = s.get(appendID(buf[:0], kindPayload, id), func(value []byte) error {
+		body = bytes.Clone(value)
+		return nil
+	})
+	if !errors.Is(err, store.ErrNotFound) {
+		return body, err
+	}
+	snapshot, err := s.snapshot(id)
+	if err != nil || snapshot.State.Result == nil {
+		return nil, err
+	}
+	return snapshot.State.Result.Body, nil
+}

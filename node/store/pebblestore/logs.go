@@ -1,0 +1,241 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/store"
+)
+
+// logs makes write-ahead logs durable in the background. Its files answer a sync as soon as what was
+// written has reached the operating system, where it survives the death of the process; run does the
+// real sync, at the latest one interval after the first write that is waiting for it.
+//
+// A log whose sync has failed once vouches for nothing (https://lwn.net/Articles/752063): it counts as
+// unsynced until Pebble needs it no more, because its content was flushed to tables.
+type logs struct {
+	interval time.Duration
+	logger   *slog.Logger
+	wake     chan struct{} // of one: there is something to sync
+	urgent   chan struct{} // of one: somebody waits
+
+	// mu guards all below. It is never held during a sync.
+	mu sync.Mutex
+	// doubted asks the store to flush, so that a doubtful log is given up. It must not block.
+	doubted func()
+	dirty   map[*logFile]struct{} // with something written and not synced, open or closed
+	waiters []chan error
+	ended   bool // run has returned
+}
+
+func newLogs(interval time.Duration, logger *slog.Logger) *logs {
+	return &logs{
+		interval: interval, logger: logger, doubted: func() {},
+		wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		dirty: make(map[*logFile]struct{}),
+	}
+}
+
+func (l *logs) setDoubted(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doubted = f
+}
+
+// logFile is a write-ahead log. Pebble writes and closes it from one goroutine at a time.
+type logFile struct {
+	volumeFile
+	logs *logs
+	name string
+	// io lets the syncs of run and the closing by Pebble follow each other.
+	io sync.Mutex
+
+	// Guarded by logs.mu: when the oldest write came that no sync has covered, and the oldest that a
+	// sync now running covers; zero if there is none.
+	since, syncing time.Time
+	doubtful       bool
+}
+
+func (f *logFile) Write(p []byte) (int, error) {
+	n, err := f.volumeFile.Write(p)
+	f.logs.wrote(f)
+	return n, err
+}
+
+// Sync answers at once: what was written has reached the operating system.
+func (f *logFile) Sync() error { return nil }
+
+// SyncData answers at once, as Sync does.
+func (f *logFile) SyncData() error { return nil }
+
+// SyncTo answers at once and promises nothing.
+func (f *logFile) SyncTo(int64) (bool, error) { return false, nil }
+
+// Close really syncs: Pebble takes a log that has a successor for whole.
+func (f *logFile) Close() error {
+	if err := f.logs.sync(f); err != nil {
+		f.volume.logger.Debug("log is closed unsynced", "log", f.name, "error", err)
+	}
+	f.io.Lock()
+	defer f.io.Unlock()
+	return f.File.Close()
+}
+
+func (l *logs) wrote(f *logFile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !f.since.IsZero() {
+		return
+	}
+	f.since = time.Now()
+	l.dirty[f] = struct{}{}
+	signal(l.wake)
+}
+
+// sync makes one log durable, or doubtful.
+func (l *logs) sync(f *logFile) error {
+	f.io.Lock()
+	defer f.io.Unlock()
+	l.mu.Lock()
+	if f.syncing.IsZero() {
+		f.syncing = f.since
+	}
+	f.since = time.Time{}
+	l.mu.Unlock()
+
+	err := f.failure()
+	if err == nil {
+		err = f.File.SyncData()
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		if !f.doubtful {
+			f.doubtful = true
+			l.logger.Error("log sync failed: the newest changes would not survive a power cut", "error", err)
+			l.doubted()
+		}
+		return err
+	}
+	f.syncing = time.Time{}
+	if f.since.IsZero() {
+		delete(l.dirty, f)
+	}
+	return nil
+}
+
+var errDoubtful = errors.New("an earlier sync of the log has failed")
+
+// failure returns why a sync of the log would be in vain. The caller holds io.
+func (f *logFile) failure() error {
+	f.logs.mu.Lock()
+	defer f.logs.mu.Unlock()
+	if f.doubtful {
+		return errDoubtful
+	}
+	return f.volume.failure()
+}
+
+// retire forgets a log that Pebble has given up.
+func (l *logs) retire(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f := range l.dirty {
+		if f.name == name {
+			delete(l.dirty, f)
+		}
+	}
+}
+
+// run syncs what is dirty until stop, and once more then.
+func (l *logs) run(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			l.end()
+			return
+		case <-l.urgent:
+		case <-l.wake:
+			select {
+			case <-stop:
+			case <-l.urgent:
+			case <-time.After(l.interval):
+			}
+		}
+		l.round()
+	}
+}
+
+func (l *logs) end() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.round()
+}
+
+// round syncs every dirty log once, and answers those who waited for it.
+func (l *logs) round() {
+	l.mu.Lock()
+	waiters := l.waiters
+	l.waiters = nil
+	files := make([]*logFile, 0, len(l.dirty))
+	for f := range l.dirty {
+		files = append(files, f)
+	}
+	l.mu.Unlock()
+
+	var failed error
+	for _, f := range files {
+		if err := l.sync(f); err != nil {
+			failed = err
+		}
+	}
+	for _, w := range waiters {
+		w <- failed
+	}
+}
+
+// now makes durable what was written before the call.
+func (l *logs) now(ctx context.Context) error {
+	done := make(chan error, 1)
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return store.ErrClosed
+	}
+	l.waiters = append(l.waiters, done)
+	l.mu.Unlock()
+	signal(l.urgent)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lag is how long the oldest write has been waiting for its sync.
+func (l *logs) lag(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lag time.Duration
+	for f := range l.dirty {
+		for _, t := range [...]time.Time{f.since, f.syncing} {
+			if !t.IsZero() {
+				lag = max(lag, now.Sub(t))
+			}
+		}
+	}
+	return lag
+}
+
+func signal(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

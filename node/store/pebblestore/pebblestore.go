@@ -1,0 +1,226 @@
+// Package pebblestore keeps jobs in a Pebble database.
+//
+// It is a store.Store. With FlushInterval 0 an acknowledged change is on disk; else it has reached the
+// operating system, so that only a power cut can take it, and only as long as Usage shows in SyncLag.
+// A full disk refuses new jobs with store.ErrFull and lets accepted ones go on as long as the ballast
+// lasts; it never ends the process. Any other failed write of the log stops all changes until the store
+// is opened again, and what was acknowledged is then still there. DESIGN.md has the layout of the keys
+// and the reasons.
+//
+// It does not move data between formats: data of a newer version is refused with store.ErrVersion.
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// Options are how a store is opened. Dir is required; everything else has a usable zero.
+type Options struct {
+	Dir string // is made if it does not exist
+	// FS is the file system; nil means that of the operating system.
+	FS vfs.FS
+	// FlushInterval is how long an acknowledged change may wait for the disk. 0 acknowledges only what
+	// is on disk. A longer one saves syncs and lets a power cut take more.
+	FlushInterval time.Duration
+	// SyncInterval bounds how long a group commit waits for company when FlushInterval is 0 and many
+	// callers wait; it is never more than 2 ms. A longer one saves syncs and adds latency under load; 0
+	// never waits.
+	SyncInterval time.Duration
+	// CacheBytes is the memory for what was read from disk; 0 means 64 MiB.
+	CacheBytes int64
+	Logger     *slog.Logger          // nil discards
+	Registerer prometheus.Registerer // nil keeps no metrics
+}
+
+const defaultCache = 64 << 20
+
+// Store is an open database. All changes go through its committer, in one order; reads go to Pebble
+// directly. Every change to a job is made under a claim on its id, so that what was read for it still
+// holds when it is applied.
+type Store struct {
+	db        *pebble.DB
+	codec     codec
+	volume    *volume
+	logs      *logs // nil if every write is synced before it is acknowledged
+	committer *committer
+	filter    *keyFilter
+	keys      *claims[job.KeyHash]
+	jobs      *claims[job.ID]
+	attempts  *attempts
+	places    *places
+	metrics   *metrics
+
+	// closing is closed when Close begins; what waits then gives up. ended is closed when Pebble is.
+	closing, ended chan struct{}
+	// reads is held shared by everything that touches db outside the committer, and exclusively to
+	// close db: Pebble does not survive a read after Close.
+	reads     sync.RWMutex
+	expiring  sync.Mutex // one Expire at a time, so that its claims cannot deadlock with another's
+	closeOnce sync.Once
+	closeErr  error
+
+	readers    sync.WaitGroup // goroutines that use db
+	background sync.WaitGroup // goroutines below Pebble
+
+	usage usage
+}
+
+// Open opens the store in o.Dir, or makes an empty one. On a disk with no room at all it waits for
+// some until ctx ends, and then returns store.ErrFull; ctx does not matter afterwards.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o = o.withDefaults()
+	records, err := newCodec()
+	if err != nil {
+		return nil, err
+	}
+	closing := make(chan struct{})
+	s := &Store{
+		codec: records, closing: closing, ended: make(chan struct{}), filter: newKeyFilter(),
+		keys: newClaims[job.KeyHash](closing), jobs: newClaims[job.ID](closing),
+		attempts: newAttempts(), places: new(places),
+	}
+	if err := s.openVolume(ctx, o); err != nil {
+		return nil, fmt.Errorf("open store in %s: %w", o.Dir, err)
+	}
+	if err := s.openDatabase(ctx, o); err != nil {
+		close(s.closing)
+		close(s.ended)
+		s.background.Wait()
+		return nil, fmt.Errorf("open store in %s: %w", o.Dir, err)
+	}
+	return s, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCache
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.SyncInterval = min(o.SyncInterval, 2*time.Millisecond)
+	return o
+}
+
+// openVolume makes the directory and gives up the ballast, which opening may need.
+func (s *Store) openVolume(ctx context.Context, o Options) error {
+	s.volume = &volume{FS: o.FS, logger: o.Logger, opening: ctx, closing: s.closing}
+	if o.FlushInterval > 0 {
+		s.logs = newLogs(o.FlushInterval, o.Logger)
+		s.volume.logs = s.logs
+	}
+	s.volume.ballast = newBallast(o.FS, o.Dir, 2*memtableBytes(o), o.Logger)
+	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
+		return err
+	}
+	if err := s.volume.ballast.clear(); err != nil {
+		return err
+	}
+	if s.logs != nil {
+		s.background.Go(func() { s.logs.run(s.ended) })
+	}
+	return nil
+}
+
+// openDatabase opens Pebble, reads what is kept in memory and starts the goroutines.
+func (s *Store) openDatabase(ctx context.Context, o Options) error {
+	s.metrics = newMetrics(o.Registerer)
+	var err error
+	if s.db, err = openPebble(o, s.volume, s.groupInterval(o)); err != nil {
+		return asFull(err)
+	}
+	s.volume.running.Store(true)
+	s.committer = &committer{
+		db: s.db, volume: s.volume, keys: s.filter, metrics: s.metrics,
+		meta: func(b *pebble.Batch, order job.Order) error { return setMeta(b, metaOrders, uint64(order)) },
+	}
+	err = errors.Join(s.checkVersion(), s.loadOrders())
+	if err == nil {
+		err = errors.Join(s.loadAttempts(), context.Cause(ctx), s.metrics.register(s))
+	}
+	if err != nil {
+		return errors.Join(err, s.db.Close())
+	}
+	s.start()
+	return nil
+}
+
+func (s *Store) start() {
+	s.committer.start()
+	if s.logs != nil {
+		s.logs.setDoubted(s.committer.wantFlush)
+	}
+	if !s.volume.ballast.make() {
+		s.volume.logger.Warn("disk is full: new jobs are refused, accepted ones go on")
+		signal(s.volume.ballast.wake)
+	}
+	s.background.Go(func() { s.volume.ballast.watch(s.closing) })
+	s.readers.Go(s.fillFilter)
+}
+
+// groupInterval returns how long group commits wait; nil if they never do.
+func (s *Store) groupInterval(o Options) func() time.Duration {
+	if o.FlushInterval > 0 || o.SyncInterval == 0 {
+		return nil
+	}
+	return func() time.Duration { return s.committer.interval(o.SyncInterval) }
+}
+
+// Close is store.Upkeep.Close. Changes that were handed over before are made first, unless the disk is
+// full: then they are refused with store.ErrClosed.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		s.committer.stop()
+		s.readers.Wait()
+		s.reads.Lock()
+		defer s.reads.Unlock()
+		s.closeErr = s.db.Close()
+		close(s.ended)
+		s.background.Wait()
+		s.metrics.unregister()
+		if err := s.volume.failure(); err != nil && !errors.Is(err, store.ErrClosed) {
+			s.closeErr = errors.Join(err, s.closeErr)
+		}
+	})
+	return s.closeErr
+}
+
+// read lets the caller touch the database until it calls the returned function.
+func (s *Store) read(ctx context.Context) (func(), error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	s.reads.RLock()
+	if s.isClosing() {
+		s.reads.RUnlock()
+		return nil, store.ErrClosed
+	}
+	return s.reads.RUnlock, nil
+}
+
+func (s *Store) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,171 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/store"
+)
+
+// transition builds a change of one job under the claim on it and commits it. build reads what it needs
+// and returns what to do, before the answer, when the change has been made; that may be nil.
+func (s *Store) transition(
+	ctx context.Context, id job.ID, build func(*change) (func(job.Order), error),
+) (job.Order, error) {
+	if err := s.jobs.take(ctx, id); err != nil {
+		return 0, err
+	}
+	leave, err := s.read(ctx)
+	if err != nil {
+		s.jobs.release(id)
+		return 0, err
+	}
+	c := s.newChange()
+	c.settle = func(job.Order, error) { s.jobs.release(id) }
+	made, err := build(c)
+	leave()
+	if err != nil {
+		return 0, s.abandon(c, err)
+	}
+	c.settle = func(order job.Order, err error) {
+		if err == nil && made != nil {
+			made(order)
+		}
+		s.jobs.release(id)
+	}
+	return s.commit(ctx, c)
+}
+
+// Begin is store.Transitions.Begin. With a flush interval it waits until the record has reached the
+// operating system, which takes no sync; else not even that long.
+func (s *Store) Begin(ctx context.Context, e job.Entry, next job.State, startedAt time.Time) error {
+	_, err := s.transition(ctx, e.ID, func(c *change) (func(job.Order), error) {
+		if _, open := s.attempts.get(e.ID); open {
+			return nil, store.ErrStale
+		}
+		if err := s.checkPlace(job.Calls, e); err != nil {
+			return nil, err
+		}
+		c.early = s.logs == nil
+		rec := attempt{Number: next.Tried, StartedAt: startedAt.UnixMilli()}
+		open := openAttempt{number: rec.Number, startedAt: rec.StartedAt, place: e}
+		return func(job.Order) { s.attempts.set(open) }, s.setRecord(c, kindAttempt, e.ID, rec, e.Order)
+	})
+	return err
+}
+
+// checkPlace returns store.ErrStale unless the entry stands in its lane.
+func (s *Store) checkPlace(line job.Line, e job.Entry) error {
+	var buf [128]byte
+	err := s.get(appendPlace(buf[:0], line, e.Lane, e.Order), func(value []byte) error {
+		if string(value) != string(e.ID[:]) {
+			return store.ErrStale
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return store.ErrStale
+	}
+	return err
+}
+
+// Retry is store.Transitions.Retry.
+func (s *Store) Retry(ctx context.Context, e job.Entry, next job.State) error {
+	_, err := s.transition(ctx, e.ID, func(c *change) (func(job.Order), error) {
+		open, ok := s.attempts.get(e.ID)
+		if !ok || open.number != next.Tried {
+			return nil, store.ErrStale
+		}
+		next.Order = 0
+		var buf [128]byte
+		return func(job.Order) { s.attempts.remove(e.ID) }, errors.Join(
+			c.closeAttempt(open),
+			c.set(appendDue(buf[:0], next.DueAt, byte(store.DueCall), e.ID), appendLane(nil, open.place.Lane)),
+			s.setRecord(c, kindState, e.ID, next, 0))
+	})
+	return err
+}
+
+// closeAttempt takes the attempt and the job's place in its lane away.
+func (c *change) closeAttempt(open openAttempt) error {
+	var buf [1 + idLen]byte
+	return errors.Join(
+		c.drop(appendID(buf[:0], kindAttempt, open.place.ID)),
+		c.dropPlace(job.Calls, open.place.Lane, open.place.Order))
+}
+
+// Finish is store.Transitions.Finish. It goes by what is stored, not by f.From.
+func (s *Store) Finish(ctx context.Context, f store.Finish) (job.Entry, error) {
+	id, lane := f.Job.ID, f.Job.WebhookLane()
+	order, err := s.transition(ctx, id, func(c *change) (func(job.Order), error) {
+		if err := s.leave(c, f); err != nil {
+			return nil, err
+		}
+		var buf [64]byte
+		err := c.drop(appendTimed(buf[:0], kindDeadline, f.Job.Deadline, id))
+		if f.Payload != nil {
+			err = errors.Join(err, c.set(appendID(buf[:0], kindPayload, id), f.Payload))
+		}
+		next := f.Next
+		next.Order, next.DueAt = 0, 0
+		err = errors.Join(err, s.setRecord(c, kindState, id, next, 0))
+		c.placeRecord()
+		return func(order job.Order) {
+			s.attempts.remove(id)
+			s.places.put(place{
+				entry: job.Entry{Lane: lane, Order: order, ID: id}, expiresAt: next.ExpiresAt, payload: f.Payload != nil,
+			})
+		}, errors.Join(err, c.setPlace(job.Deliveries, lane, id))
+	})
+	if err != nil {
+		return job.Entry{}, err
+	}
+	return job.Entry{Lane: lane, Order: order, ID: id}, nil
+}
+
+// leave takes a job that ends from where it waits.
+func (s *Store) leave(c *change, f store.Finish) error {
+	if open, ok := s.attempts.get(f.Job.ID); ok {
+		if open.number != f.Next.Tried {
+			return store.ErrStale
+		}
+		return c.closeAttempt(open)
+	}
+	now, err := s.snapshot(f.Job.ID)
+	switch {
+	case err != nil:
+		return err
+	case now.State.Phase().Ended() || now.State.Tried != f.Next.Tried:
+		return store.ErrStale
+	case now.State.DueAt != 0:
+		var buf [64]byte
+		return c.drop(appendDue(buf[:0], now.State.DueAt, byte(store.DueCall), f.Job.ID))
+	default:
+		return c.dropPlace(job.Calls, f.Job.Lane(), now.State.Order)
+	}
+}
+
+// Record is store.Transitions.Record.
+func (s *Store) Record(ctx context.Context, id job.ID, next job.State) error {
+	_, err := s.transition(ctx, id, func(c *change) (func(job.Order), error) {
+		if _, open := s.attempts.get(id); open {
+			return nil, store.ErrStale
+		}
+		if _, err := s.snapshot(id); err != nil {
+			return nil, err
+		}
+		var now job.State
+		place, err := s.record(kindState, id, &now)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if now.Phase() != next.Phase() || now.Tried != next.Tried {
+			return nil, store.ErrStale
+		}
+		next.Order, next.DueAt = 0, now.DueAt
+		return nil, s.setRecord(c, kindState, id, next, place)
+	})
+	return err
+}

@@ -1,0 +1,260 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/store"
+)
+
+// Interrupted is store.Upkeep.Interrupted.
+func (s *Store) Interrupted(ctx context.Context) ([]store.Interrupted, error) {
+	leave, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.attempts.interrupted(), nil
+}
+
+// Sync is store.Upkeep.Sync.
+func (s *Store) Sync(ctx context.Context) error {
+	c := s.newChange()
+	if err := c.batch.LogData(nil, nil); err != nil {
+		return s.abandon(c, err)
+	}
+	if _, err := s.commit(ctx, c); err != nil {
+		return err
+	}
+	_, err := s.reach(ctx, store.Sync)
+	return err
+}
+
+// usageAge is how old the reading of the size may be.
+const usageAge = 250 * time.Millisecond
+
+// usage is the last reading of the size on disk, which costs too much for every request.
+type usage struct {
+	mu    sync.Mutex // guards all
+	bytes int64
+	read  time.Time
+}
+
+// Usage is store.Upkeep.Usage. The ballast is not counted.
+func (s *Store) Usage() store.Usage {
+	now := time.Now()
+	u := store.Usage{Bytes: s.bytes(now)}
+	if s.logs != nil {
+		u.SyncLag = s.logs.lag(now)
+	} else {
+		u.SyncLag = s.committer.lag(now)
+	}
+	return u
+}
+
+func (s *Store) bytes(now time.Time) int64 {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	if s.usage.read.IsZero() || now.Sub(s.usage.read) >= usageAge {
+		if leave, err := s.read(context.Background()); err == nil {
+			s.usage.bytes, s.usage.read = int64(s.db.Metrics().DiskSpaceUsage()), now
+			leave()
+		}
+	}
+	return s.usage.bytes
+}
+
+// expireChunk is how many jobs one batch removes.
+const expireChunk = 256
+
+// Expire is store.Upkeep.Expire.
+func (s *Store) Expire(ctx context.Context, now time.Time, limit int) (int, error) {
+	s.expiring.Lock()
+	defer s.expiring.Unlock()
+	removed := 0
+	for removed < limit {
+		n, more, err := s.expireSome(ctx, now, min(limit-removed, expireChunk))
+		removed += n
+		if err != nil || !more {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// expireSome removes up to limit jobs in one step. more is false if there are no others.
+func (s *Store) expireSome(ctx context.Context, now time.Time, limit int) (n int, more bool, err error) {
+	ids, err := s.expiredIDs(ctx, now, limit)
+	if err != nil || len(ids) == 0 {
+		return 0, false, err
+	}
+	c := s.newChange()
+	var release []func()
+	c.settle = func(job.Order, error) {
+		for _, f := range release {
+			f()
+		}
+	}
+	for _, x := range ids {
+		release, err = s.expireOne(ctx, c, x, release)
+		if err != nil {
+			return 0, false, s.abandon(c, err)
+		}
+	}
+	if _, err := s.commit(ctx, c); err != nil {
+		return 0, false, err
+	}
+	return len(ids), len(ids) == limit, nil
+}
+
+// expiredKey is an entry of the expiry index.
+type expiredKey struct {
+	ms int64
+	id job.ID
+}
+
+func (s *Store) expiredIDs(ctx context.Context, now time.Time, limit int) (list []expiredKey, err error) {
+	leave, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	it, err := s.iterate([]byte{kindExpiry})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok && len(list) < limit; ok = it.Next() {
+		x := expiredKey{ms: keyMS(it.Key()), id: keyID(it.Key())}
+		if x.ms > now.UnixMilli() {
+			break
+		}
+		list = append(list, x)
+	}
+	return list, it.Error()
+}
+
+// expireOne adds the removal of one job to the change and returns release with what gives up its claims.
+func (s *Store) expireOne(ctx context.Context, c *change, x expiredKey, release []func()) ([]func(), error) {
+	if err := s.jobs.take(ctx, x.id); err != nil {
+		return release, err
+	}
+	release = append(release, func() { s.jobs.release(x.id) })
+	leave, err := s.read(ctx)
+	if err != nil {
+		return release, err
+	}
+	defer leave()
+	var buf [64]byte
+	// Owed again in the meantime: the entry is gone, and the job stays.
+	expiry := appendTimed(nil, kindExpiry, x.ms, x.id)
+	if err := s.get(expiry, func([]byte) error { return nil }); err != nil {
+		return release, ignoreNotFound(err)
+	}
+	j, _, err := s.getJob(x.id)
+	if err != nil {
+		return release, err
+	}
+	if j.RedriveOf.IsZero() {
+		if release, err = s.expireKey(ctx, c, j, release); err != nil {
+			return release, err
+		}
+	}
+	err = errors.Join(c.drop(expiry), c.batch.Delete(appendUser(buf[:0], j.Request.UserID, x.id), nil))
+	for _, kind := range []byte{kindJob, kindState, kindWebhook, kindPayload} {
+		err = errors.Join(err, c.batch.Delete(appendID(buf[:0], kind, x.id), nil))
+	}
+	return release, err
+}
+
+// expireKey frees the key of a job that expires, unless another job has taken it since.
+func (s *Store) expireKey(ctx context.Context, c *change, j *job.Job, release []func()) ([]func(), error) {
+	hash := j.Request.Key().Hash()
+	if err := s.keys.take(ctx, hash); err != nil {
+		return release, err
+	}
+	release = append(release, func() { s.keys.release(hash) })
+	var buf [64]byte
+	key := appendKey(buf[:0], hash)
+	mine := false
+	err := s.get(key, func(value []byte) error {
+		mine = len(value) > idLen && job.ID(value[:idLen]) == j.ID
+		return nil
+	})
+	if err != nil || !mine {
+		return release, ignoreNotFound(err)
+	}
+	return release, c.batch.Delete(key, nil)
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// fillFilter fills the key filter at the start and whenever it is worn out, until the store closes.
+func (s *Store) fillFilter() {
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-s.filter.refill:
+		}
+		for room := filterKeys; ; room *= 4 {
+			keys, err := s.fillOnce(room)
+			if err != nil {
+				// The store closes or has failed; the filter stays as it is, which costs only time.
+				return
+			}
+			if keys <= room/2 {
+				s.filter.end(room - keys)
+				break
+			}
+		}
+	}
+}
+
+// fillOnce fills a filter made for so many keys, and returns how many there are; it may stop early when
+// they are too many.
+func (s *Store) fillOnce(room int) (keys int, err error) {
+	ctx := context.Background()
+	leave, err := s.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	var it *pebble.Iterator
+	var iterErr error
+	c := s.newChange()
+	c.visible = func() {
+		s.filter.begin(room)
+		it, iterErr = s.iterate([]byte{kindKey})
+	}
+	_, err = s.commit(ctx, c)
+	if it == nil {
+		return 0, errors.Join(err, iterErr)
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	chunk := make([]job.KeyHash, 0, 1024)
+	if err != nil {
+		return 0, err
+	}
+	for ok := it.First(); ok && keys <= room/2; ok = it.Next() {
+		if keys++; s.isClosing() {
+			return 0, store.ErrClosed
+		}
+		if chunk = append(chunk, job.KeyHash(it.Key()[1:])); len(chunk) == cap(chunk) {
+			s.filter.fill(chunk)
+			chunk = chunk[:0]
+		}
+	}
+	s.filter.fill(chunk)
+	return keys, it.Error()
+}
