@@ -51,8 +51,8 @@ type Config struct {
 	Store      Store
 	Calls      Queue
 	Deliveries Queue
-	// Admit says whether the node takes new work now; a refusal is a fault.
-	Admit func() error
+	// Admit says whether the node takes a new job of so many bytes now; a refusal is a fault.
+	Admit func(bytes int64) error
 	// Draining says whether the node is shutting down.
 	Draining func() bool
 	// Wake is told when something new comes due.
@@ -147,7 +147,7 @@ func (in *Intake) Redeliver(ctx context.Context, id job.ID) error {
 
 // accept stores and queues a new job.
 func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (Receipt, error) {
-	if err := in.Admit(); err != nil {
+	if err := in.Admit(size(s.Request)); err != nil {
 		return Receipt{}, err
 	}
 	j, err := in.newJob(s.Request, redriveOf)
@@ -170,6 +170,15 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 	return Receipt{
 		ID: j.ID, Status: job.Queued, Durability: done.Durability, Load: load, RedriveOf: redriveOf,
 	}, nil
+}
+
+// size is about how many bytes the record of a request has.
+func size(r *job.Request) int64 {
+	n := 256 + len(r.URL) + len(r.WebhookURL) + len(r.Body)
+	for _, h := range r.Headers {
+		n += len(h.Name) + len(h.Value)
+	}
+	return int64(n)
 }
 
 func (in *Intake) newJob(r *job.Request, redriveOf job.ID) (*job.Job, error) {

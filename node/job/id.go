@@ -75,3 +75,6 @@ func (g IDs) New(now time.Time) (ID, error) {
 	}
 	return id, nil
 }
+
+// MarshalText is String, for logs and JSON.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }

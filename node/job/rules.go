@@ -88,3 +88,6 @@ func checkHeaders(list []Header) error {
 	}
 	return nil
 }
+
+// AllowsHost reports whether a job may call the host.
+func (rules Rules) AllowsHost(host string) bool { return allowed(host, rules.URLDomains) }
