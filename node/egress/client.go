@@ -142,6 +142,12 @@ func tlsConfig(base *tls.Config) *tls.Config {
 	return base.Clone()
 }
 
+// WithoutRedirects returns a client for which a redirect is the answer. It shares everything else with
+// c, connections and Close included.
+func (c *Client) WithoutRedirects() *Client {
+	return &Client{dialer: c.dialer, routes: c.routes}
+}
+
 // Dial opens a guarded connection for a protocol other than HTTP. It ends with Close at the latest.
 func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return c.dialer.dial(ctx, network, address)

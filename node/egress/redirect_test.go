@@ -147,6 +147,14 @@ func TestHP04_SecretsDoNotComeBack(t *testing.T) {
 	}
 }
 
+func TestWithoutRedirects(t *testing.T) {
+	u, log := redirector(t, func(string) (int, string) { return 308, "/self" })
+	c := client(t, Config{FollowRedirects: 5, Secret: secret}).WithoutRedirects()
+	if status, _, err := exchange(c, request(t, t.Context(), "POST", u, "x")); status != 308 || len(log()) != 1 {
+		t.Errorf("status %d, %v after %d requests", status, err, len(log()))
+	}
+}
+
 func TestHP04_LoopEndsWithTheLastRedirect(t *testing.T) {
 	for follow := 1; follow <= 5; follow++ {
 		u, log := redirector(t, func(string) (int, string) { return 308, "/self" })

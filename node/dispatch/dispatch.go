@@ -1,0 +1,101 @@
+// Package dispatch makes one attempt at a target: one request, its whole answer, and what both mean,
+// returned as values. The target gets the caller's bytes and headers as they were sent, and the node's
+// own headers in place of those that only one hop may set.
+//
+// It does not retry, wait for its turn or write anything down. An attempt sends its request once:
+// only one that was certainly not read goes out again within the attempt.
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/egress"
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/pace"
+)
+
+// Config is what a Dispatcher is built from.
+type Config struct {
+	Client *egress.Client
+	// MaxResponseBytes is how much of an answer's body is read; 0 for no limit.
+	MaxResponseBytes int64
+}
+
+// Dispatcher makes attempts. It is safe for concurrent use.
+type Dispatcher struct {
+	client *egress.Client
+	limit  int64 // of bytes to read; -1 for none
+}
+
+// New returns a dispatcher.
+func New(c Config) *Dispatcher {
+	d := &Dispatcher{client: c.Client, limit: c.MaxResponseBytes}
+	if d.limit == 0 {
+		d.limit = -1
+	}
+	return d
+}
+
+// Call is what goes to a target.
+type Call struct {
+	Method string
+	URL    string
+	// Headers are the caller's, sent in the caller's spelling.
+	Headers []job.Header
+	// Extra are ours; they replace those of Headers with the same name in any case.
+	Extra []job.Header
+	// Body goes out as it is; empty means none.
+	Body []byte
+	// Timeout bounds the whole attempt, from the name look-up to the last byte; 0 for no limit.
+	Timeout time.Duration
+}
+
+// Do makes one attempt. It returns when the answer is read whole, the attempt has failed, or ctx
+// ends, which Outcome.Canceled tells from a timeout. The signal is what the answer says about pace;
+// it says nothing if the attempt did not get as far as the target could help.
+func (d *Dispatcher) Do(ctx context.Context, c Call) (Outcome, pace.Signal) {
+	o := Outcome{StartedAt: time.Now()}
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+	}
+	err := d.exchange(ctx, c, &o)
+	o.Took = time.Since(o.StartedAt)
+	if err != nil {
+		o.fail(err, c.Timeout)
+	}
+	if o.learnsNothing() {
+		return o, pace.Signal{}
+	}
+	failed := o.Retryable()
+	s := pace.ReadSignal(o.Status, failed, o.Header, o.StartedAt.Add(o.Took))
+	s.NoRetry = s.NoRetry && failed // of an answer that needs no retry it says nothing
+	o.NoRetry = s.NoRetry
+	return o, s
+}
+
+// errUnsendable marks a call that is not in order; it will not get better.
+var errUnsendable = errors.New("call cannot be sent")
+
+// exchange sends the request and reads the answer into o, its status and header also if the rest
+// cannot be read.
+func (d *Dispatcher) exchange(ctx context.Context, c Call, o *Outcome) error {
+	req, err := http.NewRequestWithContext(ctx, c.Method, c.URL, bytes.NewReader(c.Body))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnsendable, err)
+	}
+	req.Header = compose(c.Headers, c.Extra)
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return err
+	}
+	o.Status, o.Header = resp.StatusCode, resp.Header
+	o.Body, o.Truncated, err = egress.ReadBody(resp, d.limit)
+	return err
+}

@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+)
+
+// Load is what a target is told about the work that waits for it.
+type Load struct {
+	TotalJobs       int64   // unfinished jobs on this node
+	QueueDepth      int64   // jobs waiting on this node
+	FlowRate        float64 // calls per second that the target gets at the moment
+	ActiveQueues    int     // tenants with work for the target
+	UpstreamBacklog int     // jobs waiting for the target
+}
+
+// Identity is what a target is told about an attempt, by which it can tell a second one from the
+// first. Of a webhook delivery only NodeID is set.
+type Identity struct {
+	NodeID  string
+	JobID   string
+	Attempt int    // from 1
+	KeyHash string // of the idempotency key, as job.Key.WireHash
+}
+
+// Headers returns the headers by which the node introduces itself and its load, under both prefixes.
+// What is not set in id is left out.
+func Headers(id Identity, l Load) []job.Header {
+	h := make([]job.Header, 0, 18)
+	add := func(preferred, alias, value string) {
+		h = append(h, job.Header{Name: preferred, Value: value}, job.Header{Name: alias, Value: value})
+	}
+	add("X-Aqueduct-Total-Jobs", "X-Aquifer-Total-Jobs", strconv.FormatInt(l.TotalJobs, 10))
+	add("X-Aqueduct-Queue-Depth", "X-Aquifer-Queue-Depth", strconv.FormatInt(l.QueueDepth, 10))
+	add("X-Aqueduct-Flow-Rate", "X-Aquifer-Flow-Rate", strconv.FormatFloat(l.FlowRate, 'f', 2, 64))
+	add("X-Aqueduct-Active-Queues", "X-Aquifer-Active-Queues", strconv.Itoa(l.ActiveQueues))
+	add("X-Aqueduct-Upstream-Backlog", "X-Aquifer-Upstream-Backlog", strconv.Itoa(l.UpstreamBacklog))
+	if id.NodeID != "" {
+		add("X-Aqueduct-Node-Id", "X-Aquifer-Node-Id", id.NodeID)
+	}
+	if id.JobID != "" {
+		add("X-Aqueduct-Job-Id", "X-Aquifer-Job-Id", id.JobID)
+		add("X-Aqueduct-Attempt", "X-Aquifer-Attempt", strconv.Itoa(id.Attempt))
+	}
+	if id.KeyHash != "" {
+		add("X-Aqueduct-Idempotency-Key-Hash", "X-Aquifer-Idempotency-Key-Hash", id.KeyHash)
+	}
+	return h
+}
+
+const (
+	// orcaHeader asks the target for its load, in the open request cost aggregation format. It goes
+	// out in lower case, as the reference does.
+	orcaHeader = "endpoint-load-metrics-format"
+	userAgent  = "User-Agent"
+	agentName  = "aquifer"
+)
+
+// compose returns the headers of a request: the caller's in the caller's spelling, without those
+// that belong to the connection and those that extra replaces, and the node's own.
+func compose(headers, extra []job.Header) http.Header {
+	h := make(http.Header, len(headers)+len(extra)+2)
+	values := make([]string, 0, len(headers)+len(extra)+2) // one array for all the one-value slices
+	set := func(name, value string) {
+		values = append(values, value)
+		n := len(values)
+		h[name] = values[n-1 : n : n]
+	}
+	named := connectionOptions(headers)
+	var asksLoad, hasAgent bool
+	for _, x := range headers {
+		private := slices.ContainsFunc(named, func(option string) bool { return fold(option, x.Name) })
+		if private || ofConnection(x.Name) || has(extra, x.Name) {
+			continue
+		}
+		asksLoad = asksLoad || fold(x.Name, orcaHeader)
+		if fold(x.Name, userAgent) {
+			hasAgent = true
+			if x.Name != userAgent {
+				set(userAgent, "") // else the transport adds its own
+			}
+		}
+		set(x.Name, x.Value)
+	}
+	for _, x := range extra {
+		set(x.Name, x.Value)
+	}
+	if !asksLoad {
+		set(orcaHeader, "text")
+	}
+	if !hasAgent {
+		set(userAgent, agentName)
+	}
+	return h
+}
+
+// ofConnection reports whether a header belongs to one connection or frames one message, so that it
+// is the node's to set: RFC 9110, 7.6.1 and 8.6, and Expect, whose answer only the next hop gives.
+func ofConnection(name string) bool {
+	switch len(name) {
+	case len("TE"):
+		return fold(name, "TE")
+	case len("Host"):
+		return fold(name, "Host")
+	case len("Expect"):
+		return fold(name, "Expect")
+	case len("Trailer"):
+		return fold(name, "Trailer") || fold(name, "Upgrade")
+	case len("Connection"):
+		return fold(name, "Connection") || fold(name, "Keep-Alive")
+	case len("Content-Length"):
+		return fold(name, "Content-Length") || fold(name, "HTTP2-Settings")
+	case len("Transfer-Encoding"):
+		if fold(name, "Transfer-Encoding") {
+			return true
+		}
+	}
+	const proxy = "Proxy-"
+	return len(name) > len(proxy) && fold(name[:len(proxy)], proxy)
+}
+
+// connectionOptions returns the header names that a Connection header declares to be its own.
+func connectionOptions(headers []job.Header) []string {
+	var names []string
+	for _, x := range headers {
+		if fold(x.Name, "Connection") {
+			for option := range strings.SplitSeq(x.Value, ",") {
+				names = append(names, strings.Trim(option, " \t"))
+			}
+		}
+	}
+	return names
+}
+
+func has(headers []job.Header, name string) bool {
+	return slices.ContainsFunc(headers, func(h job.Header) bool { return fold(h.Name, name) })
+}
+
+// fold compares header names. Most differ in length already.
+func fold(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }

@@ -1,0 +1,107 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/egress"
+	"github.com/aquifer-fleet/aquifer/node/job"
+)
+
+// Outcome is what became of an attempt.
+type Outcome struct {
+	// Status and Header are the answer's; 0 and nil if it did not come as far. With Class set the
+	// answer is not whole, and its status decides nothing.
+	Status int
+	Header http.Header
+	// Body is the answer's, as far as it is read; nil with Class set.
+	Body      []byte
+	Truncated bool // there is more than Body
+
+	// Class says why there is no whole answer; empty if there is one. Err is the reason behind it.
+	Class job.ErrorClass
+	Err   error
+	// MaybeExecuted marks a failed attempt whose request the target may have read.
+	MaybeExecuted bool
+	// NoRetry tells that another attempt at the same call is no use: the target said so, or the call
+	// cannot be sent.
+	NoRetry bool
+
+	StartedAt time.Time
+	Took      time.Duration
+}
+
+// classes are the names that a job's caller knows for the causes.
+var classes = map[egress.Cause]job.ErrorClass{
+	egress.Unsendable:     job.Internal,
+	egress.Blocked:        job.BlockedTarget,
+	egress.DNS:            job.DNS,
+	egress.Refused:        job.ConnectRefused,
+	egress.ConnectTimeout: job.ConnectTimeout,
+	egress.TLS:            job.TLS,
+	egress.Timeout:        job.Timeout,
+	egress.Reset:          job.ConnReset,
+	egress.Closed:         job.ConnClosed,
+	egress.Truncated:      job.ResponseTruncated,
+	egress.HeaderTooLarge: job.HeaderTooLarge,
+	egress.Protocol:       job.ProtocolError,
+	egress.Canceled:       job.Internal,
+}
+
+// fail records why an attempt with this time limit failed.
+func (o *Outcome) fail(err error, limit time.Duration) {
+	o.Err = err
+	e, ok := errors.AsType[*egress.Error](err)
+	if !ok {
+		o.Class, o.NoRetry = job.Internal, true
+		return
+	}
+	o.Class, o.MaybeExecuted, o.NoRetry = classes[e.Cause], e.Sent, e.Cause == egress.Unsendable
+	if limit > 0 && o.Took >= limit {
+		switch e.Cause {
+		case egress.Timeout:
+			o.Err = fmt.Errorf("no whole answer within %v: %w", limit, err)
+		case egress.ConnectTimeout:
+			o.Err = fmt.Errorf("no connection within %v: %w", limit, err)
+		}
+	}
+}
+
+// Retryable reports whether another attempt at the same call may end better: there was no whole
+// answer, or it is a 5xx, 408, 425 or 429, and nothing speaks against it.
+func (o Outcome) Retryable() bool {
+	switch {
+	case o.NoRetry || o.Class.Final():
+		return false
+	case o.Class != "":
+		return true
+	}
+	switch o.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return o.Status >= http.StatusInternalServerError
+}
+
+// Reason says in words why the attempt failed: the text of the error, or the status.
+func (o Outcome) Reason() string {
+	if o.Err != nil {
+		return o.Err.Error()
+	}
+	return "upstream returned " + strconv.Itoa(o.Status)
+}
+
+// Canceled reports whether the attempt ended because its context was cancelled, as at a shutdown. It
+// says nothing about the target then.
+func (o Outcome) Canceled() bool {
+	e, ok := errors.AsType[*egress.Error](o.Err)
+	return ok && e.Cause == egress.Canceled
+}
+
+// learnsNothing reports whether the attempt says nothing about the pace that the target wants.
+func (o Outcome) learnsNothing() bool {
+	return o.Class == job.Internal || o.Class == job.BlockedTarget
+}
