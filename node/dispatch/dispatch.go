@@ -91,7 +91,7 @@ func (d *Dispatcher) exchange(ctx context.Context, c Call, o *Outcome) error {
 		return fmt.Errorf("%w: %w", errUnsendable, err)
 	}
 	req.Header = compose(c.Headers, c.Extra)
-	resp, err := d.client.Do(req)
+	resp, err := d.client.Do(req) //nolint:bodyclose // ReadBody closes it
 	if err != nil {
 		return err
 	}

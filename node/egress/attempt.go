@@ -27,13 +27,13 @@ type attempt struct {
 	reused  bool
 	sent    int64 // conn.sent when the request got it
 	heard   int64 // conn.received when the request got it
-	earlier bool  // a request before a redirect was answered
+	earlier bool  // the request, or one before a redirect, went out on another connection before
 }
 
 type attemptKey struct{}
 
 // begin returns the attempt for a call with the context ctx.
-func begin(c *Client, ctx context.Context) *attempt {
+func begin(ctx context.Context, c *Client) *attempt {
 	a := &attempt{Context: ctx, client: c, start: time.Now()}
 	a.traced = httptrace.WithClientTrace(a, &httptrace.ClientTrace{GotConn: a.gotConn})
 	return a
@@ -65,9 +65,10 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 	a.earlier = a.earlier || a.conn != nil
 	a.via, a.host = a.client.routes.to(req.URL.Host), req.URL.Host
 	for {
-		a.asked, a.got, a.conn, a.reused = false, nil, nil, false
+		a.asked = false
+		a.forget()
 		resp, err := a.via.RoundTrip(req.WithContext(a.traced))
-		if err == nil || !a.reused || a.conn == nil || a.wrote() || a.Err() != nil {
+		if err == nil || !a.reused || a.wrote() || a.Err() != nil || a.http2() {
 			return resp, err
 		}
 		again := *req
@@ -89,6 +90,9 @@ func (a *attempt) http2() bool {
 	return ok && t.ConnectionState().NegotiatedProtocol == "h2"
 }
 
+// forget makes the attempt one that has no connection.
+func (a *attempt) forget() { a.got, a.conn, a.reused = nil, nil, false }
+
 var errSentBefore = errors.New("the connection was closed before an answer came, after the request was written")
 
 // refuseSecondSend stands where the transport asks for a proxy before it sends a request, which it
@@ -101,13 +105,15 @@ func refuseSecondSend(req *http.Request) (*url.URL, error) {
 		return nil, nil
 	}
 	a.asked = true
-	switch req.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return nil, nil
-	}
 	if a.wrote() {
-		return nil, errSentBefore
+		switch req.Method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+			a.earlier = true
+		default:
+			return nil, errSentBefore
+		}
 	}
+	a.forget()
 	return nil, nil
 }
 

@@ -159,7 +159,7 @@ var errSwitched = errors.New("the target switched to another protocol unasked")
 // Do sends a request and returns the answer's header, and its body to be read with ReadBody. A
 // request with a body must have GetBody, as http.NewRequest sets it. Every error is an *Error.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
-	a := begin(c, req.Context())
+	a := begin(req.Context(), c)
 	for followed := 0; ; followed++ {
 		resp, err := a.send(req)
 		if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {

@@ -139,11 +139,11 @@ func (d *dialer) connectInjected(ctx context.Context, network, address string, e
 		return c, err
 	}
 	host, _, _ := net.SplitHostPort(address)
-	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil {
-		return c, nil // an in-memory network has addresses of its own kind
+	// An in-memory network may have addresses of another kind.
+	if remote, perr := netip.ParseAddrPort(c.RemoteAddr().String()); perr == nil {
+		err = d.guard.check(host, remote.Addr())
 	}
-	if err := d.guard.check(host, remote.Addr()); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

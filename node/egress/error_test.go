@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -352,6 +353,57 @@ func serveFrames(c *tls.Conn, end func(*http2.Framer, io.Closer)) {
 			end(f, c)
 		}
 	}
+}
+
+// A request that HTTP/2 refuses to send leaves its connection as it was: trying it again would never
+// end.
+func TestTooLargeForTheTarget(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	srv.EnableHTTP2, srv.Config.MaxHeaderBytes = true, 1024
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	c := client(t, Config{TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
+	if _, _, err := exchange(c, request(t, t.Context(), "POST", srv.URL, "x")); err != nil {
+		t.Fatal(err)
+	}
+	req := request(t, t.Context(), "POST", srv.URL, "x")
+	req.Header.Set("X", strings.Repeat("x", 100_000))
+	_, err := c.Do(req)
+	if e := failure(t, err); e.Cause != Protocol {
+		t.Errorf("cause %v: %v", e.Cause, e)
+	}
+}
+
+// A safe method that goes again may find nobody; it was sent all the same.
+func TestSafeMethodThatGoesAgainInVain(t *testing.T) {
+	gone := make(chan struct{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(gone)
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		c := &connection{Conn: nc, r: bufio.NewReader(nc)}
+		_, _ = c.next()
+		c.say(okAnswer)
+		_, _ = c.next()
+		_ = l.Close()
+		_ = nc.Close()
+	}()
+	c := client(t, Config{})
+	url := "http://" + l.Addr().String()
+	if _, _, err := exchange(c, request(t, t.Context(), "GET", url, "")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Do(request(t, t.Context(), "GET", url, ""))
+	if e := failure(t, err); e.Cause != Refused || !e.Sent {
+		t.Errorf("cause %v, sent %v: %v", e.Cause, e.Sent, e)
+	}
+	<-gone
 }
 
 func TestCausesAreNamed(t *testing.T) {
