@@ -84,6 +84,14 @@ func (c *child) terminate() error {
 	return nil
 }
 
+// exit says how the process ended.
+func (c *child) exit() string {
+	if c.err == nil {
+		return "exit status 0"
+	}
+	return c.err.Error()
+}
+
 // tail is the end of what the process wrote.
 func (c *child) tail() string {
 	const keep = 2000
@@ -116,7 +124,7 @@ func (c *child) await(ctx context.Context, limit time.Duration, ok func(context.
 		select {
 		case <-tick.C:
 		case <-c.died:
-			return fmt.Errorf("%s ended (%v)\n%s", c.name, c.err, c.tail())
+			return fmt.Errorf("%s ended (%s)\n%s", c.name, c.exit(), c.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w\n%s", c.name, ctx.Err(), c.tail())
 		}

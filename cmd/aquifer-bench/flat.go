@@ -71,7 +71,9 @@ func (s sample) csv() string {
 	return fmt.Sprintf("%.1f,%d,%d,%d,%d,%d,%d", s.At.Seconds(), s.Start, s.RSS, s.Goroutines, s.Files, s.Database, s.Delivered)
 }
 
-// trends judges the samples from the given moment on.
+// trends judges the samples from the given moment on. The absolute tolerances of goroutines and files
+// are for connections: when the machine stalls for a moment, the crowd behind it opens some, and they
+// stay until they have been idle for a while.
 func trends(samples []sample, from time.Duration) []trend {
 	var at []time.Duration
 	var rss, goroutines, files, database []float64
@@ -85,8 +87,8 @@ func trends(samples []sample, from time.Duration) []trend {
 	}
 	return []trend{
 		judge("RSS, bytes", at, rss, tolerance{relative: 0.10, absolute: 16e6}),
-		judge("goroutines", at, goroutines, tolerance{relative: 0.10, absolute: 50}),
-		judge("open files", at, files, tolerance{relative: 0.10, absolute: 20}),
+		judge("goroutines", at, goroutines, tolerance{relative: 0.10, absolute: 300}),
+		judge("open files", at, files, tolerance{relative: 0.10, absolute: 100}),
 		judge("database, bytes", at, database, tolerance{relative: 0.15, absolute: 64e6}),
 	}
 }

@@ -60,12 +60,12 @@ func (s *sinks) close() error {
 
 // loopback opens a listener on a free port of the loopback interface, as a file to be inherited.
 func loopback() (*os.File, string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, "", fmt.Errorf("listen: %w", err)
 	}
 	defer ln.Close()
-	f, err := ln.(*net.TCPListener).File()
+	f, err := ln.File()
 	if err != nil {
 		return nil, "", fmt.Errorf("listener as a file: %w", err)
 	}

@@ -20,7 +20,7 @@ type soakCmd struct {
 	Rate       float64       `help:"Jobs per second, instead of a part of the maximum."`
 	Restarts   int           `help:"Restarts, kill -9 and SIGTERM in turn, all in the first half." default:"8"`
 	Retention  time.Duration `help:"How long the node keeps finished jobs." default:"30s"`
-	Sample     time.Duration `help:"Time between two samples." default:"2s"`
+	Sample     time.Duration `help:"Time between two samples; a sixtieth of the duration, at most 2s, if 0."`
 	CSV        string        `name:"csv" help:"Write the samples to this file." type:"path"`
 	C          int           `short:"c" help:"Jobs in the system at a time when the maximum is measured." default:"64"`
 	Conns      int           `help:"Connections that submit." default:"64"`
@@ -45,8 +45,8 @@ const sweep = time.Minute
 
 // Validate is called by the command line.
 func (c *soakCmd) Validate() error {
-	if c.Duration <= 0 || c.Sample <= 0 || c.Retention < time.Second || c.Restarts < 0 {
-		return errors.New("--duration and --sample must be positive, --retention at least 1s, --restarts not negative")
+	if c.Duration <= 0 || c.Sample < 0 || c.Retention < time.Second || c.Restarts < 0 {
+		return errors.New("--duration must be positive, --retention at least 1s, --sample and --restarts not negative")
 	}
 	if c.Rate < 0 || (c.Rate == 0 && (c.Fraction <= 0 || c.Fraction > 1)) {
 		return errors.New("--rate must not be negative, --fraction must be above 0 and at most 1")
@@ -73,18 +73,12 @@ func (c *soakCmd) judgedFrom() time.Duration {
 	return c.Duration/2 + min(c.Retention+sweep, c.Duration/4)
 }
 
-// soakReport is the result.
-type soakReport struct {
-	Machine    machine    `json:"machine"`
-	Durability durability `json:"durability"`
-	Rate       float64    `json:"jobs_per_second"`
-	Starts     int        `json:"starts"`
-	Kills      int        `json:"kills"`
-	JudgedFrom float64    `json:"judged_from_seconds"`
-	Trends     []trend    `json:"trends"`
-	EndToEnd   quantiles  `json:"end_to_end"` // with the restarts
-	Tally      tally      `json:"tally"`
-	Samples    []sample   `json:"samples"`
+// every is the time between two samples.
+func (c *soakCmd) every() time.Duration {
+	if c.Sample > 0 {
+		return c.Sample
+	}
+	return min(2*time.Second, max(c.Duration/60, time.Millisecond))
 }
 
 // Run measures and reports.
@@ -181,7 +175,7 @@ func (c *soakCmd) live(ctx context.Context, r *run, k *keeper, w workload) ([]sa
 
 func (c *soakCmd) sample(ctx context.Context, r *run, k *keeper, begin int64, done <-chan struct{}) ([]sample, error) {
 	var samples []sample
-	tick := time.NewTicker(c.Sample)
+	tick := time.NewTicker(c.every())
 	defer tick.Stop()
 	for {
 		select {

@@ -8,6 +8,20 @@ import (
 	"strings"
 )
 
+// soakReport is the result.
+type soakReport struct {
+	Machine    machine    `json:"machine"`
+	Durability durability `json:"durability"`
+	Rate       float64    `json:"jobs_per_second"`
+	Starts     int        `json:"starts"`
+	Kills      int        `json:"kills"`
+	JudgedFrom float64    `json:"judged_from_seconds"`
+	Trends     []trend    `json:"trends"`
+	EndToEnd   quantiles  `json:"end_to_end"` // with the restarts
+	Tally      tally      `json:"tally"`
+	Samples    []sample   `json:"samples"`
+}
+
 // errGrows is that a figure of the node was not flat.
 var errGrows = errors.New("not flat")
 
