@@ -17,6 +17,7 @@ type attempt struct {
 	context.Context
 	client *Client
 	traced context.Context // the attempt with its trace, for requests
+	trace  httptrace.ClientTrace
 	start  time.Time
 
 	via     *http.Transport // that the request went through last
@@ -35,7 +36,8 @@ type attemptKey struct{}
 // begin returns the attempt for a call with the context ctx.
 func begin(ctx context.Context, c *Client) *attempt {
 	a := &attempt{Context: ctx, client: c, start: time.Now()}
-	a.traced = httptrace.WithClientTrace(a, &httptrace.ClientTrace{GotConn: a.gotConn})
+	a.trace.GotConn = a.gotConn
+	a.traced = httptrace.WithClientTrace(a, &a.trace)
 	return a
 }
 
