@@ -32,8 +32,8 @@ race: ## Run all tests with the race detector (needs a C compiler).
 	CGO_ENABLED=1 go test -race -tags crashpoints ./cmd/aquifer ./node/crashpoint
 
 lint: $(GOLANGCI_LINT) ## Hold the rules that a machine can hold.
-	$(GOLANGCI_LINT) run
-	$(GOLANGCI_LINT) run --build-tags crashpoints ./cmd/aquifer ./node/crashpoint
+	$(GOLANGCI_LINT) run --allow-serial-runners
+	$(GOLANGCI_LINT) run --allow-serial-runners --build-tags crashpoints ./cmd/aquifer ./node/crashpoint
 
 $(GOLANGCI_LINT):
 	GOBIN=$(CURDIR)/.tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
