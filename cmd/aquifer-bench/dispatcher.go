@@ -82,19 +82,20 @@ func (o nodeOptions) newNode(dir string, setup nodeSetup) (*node, error) {
 		return nil, fmt.Errorf("no node to measure (build it, or name one with --node): %w", err)
 	}
 	n := &node{path: o.Node, dir: dir}
-	var err error
-	if n.addr, err = freePort(); err != nil {
+	listen, err := freePort()
+	if err != nil {
 		return nil, err
 	}
-	if n.debug, err = freePort(); err != nil {
+	debug, err := freePort()
+	if err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(rates(setup.slowTarget)), 0o600); err != nil {
 		return nil, fmt.Errorf("configuration of the node: %w", err)
 	}
 	env := map[string]string{
-		"AQUIFER_LISTEN":     n.addr,
-		"AQUIFER_DEBUG_ADDR": n.debug,
+		"AQUIFER_LISTEN":     listen,
+		"AQUIFER_DEBUG_ADDR": debug,
 		"DB_PATH":            n.data(),
 		"CONFIG_PATH":        filepath.Join(dir, "config.yaml"),
 		// Admission is not what is measured: a million jobs for one target are wanted here.
@@ -108,6 +109,7 @@ func (o nodeOptions) newNode(dir string, setup nodeSetup) (*node, error) {
 	}
 	maps.Copy(env, setup.env)
 	maps.Copy(env, o.Env)
+	n.addr, n.debug = env["AQUIFER_LISTEN"], env["AQUIFER_DEBUG_ADDR"]
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		n.env = append(n.env, name+"="+env[name])
 	}
