@@ -53,7 +53,7 @@ type block struct {
 
 // Bounds of the values in the file, and the defaults where it sets none.
 const (
-	defaultRPS, maxRPS                     = 2, 1_000_000
+	defaultRPS, maxRPS                     = 2, 1_000_000_000
 	defaultMaxConcurrent, maxMaxConcurrent = 1, 65_536
 	maxTimeout                             = 24 * time.Hour
 )

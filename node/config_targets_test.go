@@ -69,7 +69,7 @@ func TestBrokenFiles(t *testing.T) {
 		{"defaults: {max_concurrent: 1.5}", "cannot construct"},
 		{"defaults: {max_concurrent: 99999999999999999999}", "cannot construct"},
 		{"defaults: {rps: 0}", `defaults.rps in`},
-		{"defaults: {rps: -1}", `must be above 0 and at most 1000000, got "-1"`},
+		{"defaults: {rps: -1}", `must be above 0 and at most 1000000000, got "-1"`},
 		{"defaults: {rps: .nan}", `got "NaN"`},
 		{"defaults: {rps: .inf}", `got "+Inf"`},
 		{"upstreams: {a: {max_concurrent: 0}}", `upstreams.a.max_concurrent in`},

@@ -159,7 +159,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
   AQUIFER_LOG must be one of auto, json, text, got "y"
   AQUIFER_NODE_ID must be 1 to 128 letters, digits and . _ : -, got ""
   AQUIFER_EGRESS_ALLOW must be a list of host names, addresses or CIDRs, got "/"
-  defaults.rps in %[1]s must be above 0 and at most 1000000, got "0"
+  defaults.rps in %[1]s must be above 0 and at most 1000000000, got "0"
   webhooks.max_concurrent in %[1]s must be a whole number, 1 to 65536, got "0"`, path)
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

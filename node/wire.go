@@ -84,7 +84,8 @@ func (n *Node) assemble(ctx context.Context) (_ *parts, err error) {
 	p.ending = &worker.Ending{Ledger: p.store, Listeners: p.hub, Deliveries: line{p.deliveries}, Logger: n.deps.Logger}
 	p.agenda = n.newAgenda(p)
 	caller.worker = n.newWorker(p, sender)
-	deliverer.webhook, deliverer.wake = n.newWebhook(p.store, sender), p.agenda.Wake
+	receivers := dispatch.New(dispatch.Config{Client: p.egress.WithoutRedirects(), MaxResponseBytes: n.cfg.MaxResponseBytes})
+	deliverer.webhook, deliverer.wake = n.newWebhook(p.store, receivers), p.agenda.Wake
 	p.server = n.newServer(p)
 	return p, nil
 }

@@ -18,6 +18,10 @@ func (w WebhookState) Settled() bool {
 	return w == WebhookDelivered || w == WebhookRejected || w == WebhookFailed || w == WebhookSkipped
 }
 
+// Owable reports whether the delivery is over without having come through, so that it makes sense to
+// owe it again.
+func (w WebhookState) Owable() bool { return w == WebhookRejected || w == WebhookFailed }
+
 // WebhookStates lists every state.
 func WebhookStates() []WebhookState {
 	return []WebhookState{
