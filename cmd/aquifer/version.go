@@ -33,21 +33,17 @@ func printVersion(w io.Writer) error {
 	return err
 }
 
-// versionLine is name, version, commit and date of the commit, as far as the build recorded them.
+// versionLine is name, version, commit and the date of the commit, as far as the build recorded them.
+// A version that ends in +dirty has changes beside the commit.
 func versionLine(info *debug.BuildInfo) string {
-	var version string
+	if info == nil {
+		info = &debug.BuildInfo{}
+	}
 	stamp := map[string]string{}
-	if info != nil {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			stamp[s.Key] = s.Value
-		}
+	for _, s := range info.Settings {
+		stamp[s.Key] = s.Value
 	}
-	commit := cmp.Or(stamp["vcs.revision"], "unknown")
-	if stamp["vcs.modified"] == "true" {
-		commit += " with changes"
-	}
-	return fmt.Sprintf("aquifer %s (commit %s, built from %s, %s %s/%s)",
-		cmp.Or(version, "(devel)"), commit, cmp.Or(stamp["vcs.time"], "unknown"),
+	return fmt.Sprintf("aquifer %s (commit %s of %s, %s %s/%s)", cmp.Or(info.Main.Version, "(devel)"),
+		cmp.Or(stamp["vcs.revision"], "unknown"), cmp.Or(stamp["vcs.time"], "unknown date"),
 		runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
