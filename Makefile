@@ -19,7 +19,7 @@ help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the commands into ./bin.
-	go build -trimpath -o bin/ ./cmd/...
+	go build -o bin/ ./cmd/...
 
 deps:
 	go mod download
