@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"os/exec"
@@ -42,6 +43,7 @@ func start(t *testing.T, out func(*exec.Cmd) (io.ReadCloser, error), env []strin
 		t.Fatal(err)
 	}
 	go c.read(r)
+	t.Cleanup(func() { c.wait() }) // the end of the test's context has killed it, if nothing else did
 	return c
 }
 
@@ -97,9 +99,11 @@ func (c *child) wait() int {
 	stuck := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
 	defer stuck.Stop()
 	c.drain()
-	var exit *exec.ExitError
-	if err := c.cmd.Wait(); err != nil && !errors.As(err, &exit) {
-		c.t.Fatal(err)
+	if c.cmd.ProcessState == nil {
+		var exit *exec.ExitError
+		if err := c.cmd.Wait(); err != nil && !errors.As(err, &exit) && !errors.Is(err, context.Canceled) {
+			c.t.Error(err)
+		}
 	}
 	return c.cmd.ProcessState.ExitCode()
 }
