@@ -15,8 +15,9 @@ type Settings struct {
 const MinRPS = 0.25
 
 // Slack is how late a dispatch may be without a loss of rate: what a timer or a busy machine delays
-// is made up by the next dispatches. It is also what makes a burst: see Budget.
-const Slack = 5 * time.Millisecond
+// is made up by the next dispatches. It is also what makes a burst: in one second there may be 1 % more
+// dispatches than the rate says, and one.
+const Slack = 10 * time.Millisecond
 
 // Budget is what one target may still take: a rate and a number of open dispatches, for all who
 // share the target together. In any span of t seconds it grants at most RPS*(t+Slack)+1 dispatches,
