@@ -1,7 +1,9 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -13,9 +15,10 @@ import (
 // change is one atomic step on its way to the disk. The goroutine that asks for it builds it, then
 // hands it to the committer, which owns it until it is answered.
 type change struct {
-	batch *pebble.Batch
-	// orders is where in the batch's bytes the new order goes, as eight bytes. If there are any, the
-	// committer gives the change an order.
+	ops []op
+	buf bytes.Buffer // the keys and values of ops
+	// orders is where in buf the new order goes, as eight bytes. If there are any, the committer gives
+	// the change an order.
 	orders []int
 	order  job.Order
 	// key is the idempotency key that the change takes; nil if none.
@@ -32,8 +35,29 @@ type change struct {
 	answered chan error // of one
 }
 
+// op is one write. Its key and value are parts of the change's buffer.
+type op struct {
+	kind     pebble.InternalKeyKind // Set, Delete or SingleDelete
+	from     int                    // of the key
+	mid, end int                    // of the value, which begins where the key ends
+}
+
+// newChange returns an empty change.
 func (s *Store) newChange() *change {
-	return &change{batch: s.db.NewBatch(), answered: make(chan error, 1)}
+	if c, ok := s.changes.Get().(*change); ok {
+		return c
+	}
+	return &change{answered: make(chan error, 1)}
+}
+
+// recycle takes back a change that nobody else knows any more.
+func (s *Store) recycle(c *change) {
+	if c.buf.Cap() > 64<<10 {
+		return
+	}
+	c.buf.Reset()
+	*c = change{ops: c.ops[:0], buf: c.buf, orders: c.orders[:0], answered: c.answered}
+	s.changes.Put(c)
 }
 
 // answer ends the change. It must be called once.
@@ -44,54 +68,63 @@ func (c *change) answer(err error) {
 	c.answered <- err
 }
 
-// The errors of a batch in memory mean that a change was built wrongly; the first is kept and
-// refuses the change.
-
-func (c *change) set(key, value []byte) error { return c.batch.Set(key, value, nil) }
-
-// setPlace adds a new place in a lane.
-func (c *change) setPlace(line job.Line, lane job.Lane, id job.ID) error {
-	var buf [128]byte
-	if err := c.set(appendPlace(buf[:0], line, lane, 0), id[:]); err != nil {
-		return err
-	}
-	// The key ends before the value and its length, which is one byte.
-	c.orders = append(c.orders, len(c.batch.Repr())-idLen-1-orderLen)
-	return nil
+func (c *change) add(kind pebble.InternalKeyKind, key, value []byte) {
+	from := c.buf.Len()
+	c.buf.Write(key)
+	mid := c.buf.Len()
+	c.buf.Write(value)
+	c.ops = append(c.ops, op{kind: kind, from: from, mid: mid, end: c.buf.Len()})
 }
 
-// setRecord writes a record that gets the order of the change's new place if fresh, else order.
-func (s *Store) setRecord(c *change, kind byte, id job.ID, v any, order job.Order) error {
-	var buf [1 + idLen]byte
-	var failed error
-	err := s.codec.encode(v, order, func(record []byte) { failed = c.set(appendID(buf[:0], kind, id), record) })
-	if err != nil {
-		return err
-	}
-	return failed
-}
+func (c *change) set(key, value []byte) { c.add(pebble.InternalKeyKindSet, key, value) }
 
-// placeRecord makes the record just written carry the order that the committer gives.
-func (c *change) placeRecord() { c.orders = append(c.orders, len(c.batch.Repr())-orderLen) }
+func (c *change) remove(key []byte) { c.add(pebble.InternalKeyKindDelete, key, nil) }
 
 // drop deletes a key that is written once before each deletion. Such a pair costs nothing once both
 // are in one memtable, which is what happens to the places of a job that is done quickly.
-func (c *change) drop(key []byte) error { return c.batch.SingleDelete(key, nil) }
+func (c *change) drop(key []byte) { c.add(pebble.InternalKeyKindSingleDelete, key, nil) }
 
-func (c *change) dropPlace(line job.Line, lane job.Lane, order job.Order) error {
+// setPlace adds a new place in a lane.
+func (c *change) setPlace(line job.Line, lane job.Lane, id job.ID) {
 	var buf [128]byte
-	return c.drop(appendPlace(buf[:0], line, lane, order))
+	c.set(appendPlace(buf[:0], line, lane, 0), id[:])
+	c.orders = append(c.orders, c.ops[len(c.ops)-1].mid-orderLen)
+}
+
+func (c *change) dropPlace(line job.Line, lane job.Lane, order job.Order) {
+	var buf [128]byte
+	c.drop(appendPlace(buf[:0], line, lane, order))
+}
+
+// setRecord writes a record.
+func (s *Store) setRecord(c *change, key []byte, v any, order job.Order) error {
+	c.set(key, nil)
+	err := s.codec.encode(&c.buf, v, order)
+	c.ops[len(c.ops)-1].end = c.buf.Len()
+	return err
+}
+
+// placeRecord makes the record just written carry the order that the committer gives.
+func (c *change) placeRecord() { c.orders = append(c.orders, c.buf.Len()-orderLen) }
+
+// place gives the change its order.
+func (c *change) place(order job.Order) {
+	c.order = order
+	for _, at := range c.orders {
+		binary.BigEndian.PutUint64(c.buf.Bytes()[at:], uint64(order))
+	}
 }
 
 // commit hands the change over and waits for its answer. It owns c in every case.
 func (s *Store) commit(ctx context.Context, c *change) (job.Order, error) {
 	if err := s.committer.submit(ctx, c); err != nil {
-		c.answer(err)
-		return 0, err
+		return 0, s.abandon(c, err)
 	}
 	select {
 	case err := <-c.answered:
-		return c.order, err
+		order := c.order
+		s.recycle(c)
+		return order, err
 	case <-ctx.Done():
 	}
 	if s.committer.withdraw(c) {
@@ -99,8 +132,7 @@ func (s *Store) commit(ctx context.Context, c *change) (job.Order, error) {
 		if s.volume.full() {
 			err = store.ErrFull
 		}
-		c.answer(err)
-		return 0, err
+		return 0, s.abandon(c, err)
 	}
 	if s.volume.full() {
 		return 0, fmt.Errorf("%w: %w", store.ErrFull, context.Cause(ctx))
@@ -108,7 +140,7 @@ func (s *Store) commit(ctx context.Context, c *change) (job.Order, error) {
 	return 0, context.Cause(ctx)
 }
 
-// abandon gives up a change that could not be built.
+// abandon gives up a change that was not handed over.
 func (s *Store) abandon(c *change, err error) error {
 	c.answer(err)
 	return err

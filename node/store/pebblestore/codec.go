@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"sync"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -25,9 +24,8 @@ type attempt struct {
 
 // codec encodes and decodes records. It is safe for concurrent use.
 type codec struct {
-	enc     cbor.UserBufferEncMode
-	dec     cbor.DecMode
-	buffers *sync.Pool // of *bytes.Buffer
+	enc cbor.UserBufferEncMode
+	dec cbor.DecMode
 }
 
 func newCodec() (codec, error) {
@@ -40,21 +38,16 @@ func newCodec() (codec, error) {
 	if err != nil {
 		return codec{}, err
 	}
-	return codec{enc: enc, dec: dec, buffers: &sync.Pool{New: func() any { return new(bytes.Buffer) }}}, nil
+	return codec{enc: enc, dec: dec}, nil
 }
 
-// encode calls write with the record of v, whose last eight bytes are order. The record is valid
-// until write returns.
-func (c codec) encode(v any, order job.Order, write func(record []byte)) error {
-	buf := c.buffers.Get().(*bytes.Buffer)
-	defer c.buffers.Put(buf)
-	buf.Reset()
+// encode appends the record of v to buf.
+func (c codec) encode(buf *bytes.Buffer, v any, order job.Order) error {
 	buf.WriteByte(recordVersion)
 	if err := c.enc.MarshalToBuffer(v, buf); err != nil {
 		return fmt.Errorf("encode %T: %w", v, err)
 	}
 	buf.Write(order.AppendKey(buf.AvailableBuffer()))
-	write(buf.Bytes())
 	return nil
 }
 

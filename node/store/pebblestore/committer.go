@@ -1,9 +1,10 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,6 @@ type committer struct {
 	volume  *volume
 	keys    *keyFilter
 	metrics *metrics
-	meta    func(*pebble.Batch, job.Order) error // records that orders up to this one are taken
 
 	// mu guards the queue, so that a change is either taken by run or withdrawn by its caller.
 	mu     sync.Mutex
@@ -41,7 +41,10 @@ type committer struct {
 	closed bool
 	wake   chan struct{} // of one: the queue is not empty, or closed
 
-	next, reserved job.Order   // owned by run
+	// next, reserved and writes are owned by run: the next order to give, the highest that is reserved on
+	// disk, and what merge works with.
+	next, reserved job.Order
+	writes         []write
 	flush          atomic.Bool // the memtable shall be flushed soon
 
 	applied chan group
@@ -121,10 +124,10 @@ func (c *committer) withdraw(ch *change) bool {
 func (c *committer) take(buf []*change) (taken []*change, more, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n, bytes := 0, 0
-	for n < len(c.queue) && n < mergeChanges && bytes < mergeBytes {
+	n, size := 0, 0
+	for n < len(c.queue) && n < mergeChanges && size < mergeBytes {
 		c.queue[n].queued = false
-		bytes += c.queue[n].batch.Len()
+		size += c.queue[n].buf.Len()
 		n++
 	}
 	taken = append(buf[:0], c.queue[:n]...)
@@ -202,44 +205,58 @@ func (c *committer) apply(changes []*change) {
 	c.applied <- g
 }
 
-// merge gives orders and joins the changes' batches.
+// merge gives orders and writes the changes into one batch, sorted by key: neighbours are cheaper to put
+// into the memtable, and that is most of what a change costs. No two changes of a batch write one key,
+// because whoever changes a job or takes an idempotency key has a claim on it.
 func (c *committer) merge(changes []*change) (*pebble.Batch, error) {
-	batch := changes[0].batch
-	if len(changes) > 1 {
-		batch = c.db.NewBatch()
-	}
+	c.writes = c.writes[:0]
+	size := 0
 	for _, ch := range changes {
-		c.place(ch)
+		if len(ch.orders) > 0 {
+			ch.place(c.next)
+			c.next++
+		}
 		if ch.key != nil {
 			c.keys.add(*ch.key)
 		}
-		if len(changes) == 1 {
-			break
+		size += ch.buf.Len()
+		buf := ch.buf.Bytes()
+		for _, o := range ch.ops {
+			c.writes = append(c.writes, write{kind: o.kind, key: buf[o.from:o.mid], value: buf[o.mid:o.end]})
 		}
-		if err := batch.Apply(ch.batch, nil); err != nil {
-			return nil, err
-		}
-		if err := ch.batch.Close(); err != nil {
+	}
+	slices.SortFunc(c.writes, func(a, b write) int { return bytes.Compare(a.key, b.key) })
+	batch := c.db.NewBatchWithSize(size + 16*len(c.writes) + 64)
+	for _, w := range c.writes {
+		if err := w.to(batch); err != nil {
 			return nil, err
 		}
 	}
-	if c.next <= c.reserved+1 {
-		return batch, nil
+	clear(c.writes)
+	if c.next > c.reserved+1 {
+		c.reserved = c.next + orderStep
+		return batch, setMeta(batch, metaOrders, uint64(c.reserved))
 	}
-	c.reserved = c.next + orderStep
-	return batch, c.meta(batch, c.reserved)
+	if batch.Empty() { // wanted by Sync: an empty batch would not wait for the disk
+		return batch, batch.LogData(nil, nil)
+	}
+	return batch, nil
 }
 
-// place gives the change the next order, if it wants one, and writes it where it belongs.
-func (c *committer) place(ch *change) {
-	if len(ch.orders) == 0 {
-		return
-	}
-	ch.order = c.next
-	c.next++
-	repr := ch.batch.Repr()
-	for _, at := range ch.orders {
-		binary.BigEndian.PutUint64(repr[at:], uint64(ch.order))
+// write is one write of a batch.
+type write struct {
+	kind       pebble.InternalKeyKind
+	key, value []byte
+}
+
+func (w write) to(batch *pebble.Batch) error {
+	switch w.kind {
+	case pebble.InternalKeyKindDelete:
+		return batch.Delete(w.key, nil)
+	case pebble.InternalKeyKindSingleDelete:
+		return batch.SingleDelete(w.key, nil)
+	default:
+		return batch.Set(w.key, w.value, nil)
 	}
 }
 

@@ -55,7 +55,7 @@ func openPebble(o Options, v *volume, interval func() time.Duration) (db *pebble
 		FormatMajorVersion:          pebble.FormatColumnarBlocks,
 		MemTableSize:                uint64(memtableBytes(o)),
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       40,
 		MaxManifestFileSize:         4 << 20,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"context"
-	"errors"
 
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/store"
@@ -15,11 +14,10 @@ func (s *Store) Postpone(ctx context.Context, e job.Entry, next job.Webhook) err
 			return nil, err
 		}
 		next.Order = 0
-		var buf [128]byte
-		return func(job.Order) { s.places.remove(e.ID) }, errors.Join(
-			c.dropPlace(job.Deliveries, e.Lane, e.Order),
-			c.set(appendDue(buf[:0], next.DueAt, byte(store.DueDelivery), e.ID), appendLane(nil, e.Lane)),
-			s.setRecord(c, kindWebhook, e.ID, next, 0))
+		c.dropPlace(job.Deliveries, e.Lane, e.Order)
+		c.set(appendDue(nil, next.DueAt, byte(store.DueDelivery), e.ID), appendLane(nil, e.Lane))
+		return func(job.Order) { s.owed.remove(e.ID) },
+			s.setRecord(c, appendID(nil, kindWebhook, e.ID), next, 0)
 	})
 	return err
 }
@@ -27,29 +25,27 @@ func (s *Store) Postpone(ctx context.Context, e job.Entry, next job.Webhook) err
 // Settle is store.Transitions.Settle.
 func (s *Store) Settle(ctx context.Context, id job.ID, next job.Webhook) error {
 	_, err := s.transition(ctx, id, func(c *change) (func(job.Order), error) {
-		expiresAt, err := s.leaveDelivery(c, id)
+		expiresAt, err := s.leaveDelivery(c, id, next.State.Owable())
 		if err != nil {
 			return nil, err
 		}
 		next.Order, next.DueAt = 0, 0
-		var buf [64]byte
-		return func(job.Order) { s.places.remove(id) }, errors.Join(
-			s.setRecord(c, kindWebhook, id, next, 0),
-			c.set(appendTimed(buf[:0], kindExpiry, expiresAt, id), nil))
+		return func(job.Order) { s.owed.remove(id) },
+			s.setRecord(c, appendTimed(nil, kindExpiry, expiresAt, id), next, 0)
 	})
 	return err
 }
 
-// leaveDelivery takes a pending delivery from where it waits, and its payload. It returns until when
-// the job is kept.
-func (s *Store) leaveDelivery(c *change, id job.ID) (int64, error) {
+// leaveDelivery takes a pending delivery from where it waits, and its payload unless that is kept. It
+// returns until when the job is kept.
+func (s *Store) leaveDelivery(c *change, id job.ID, keepPayload bool) (int64, error) {
 	var buf [64]byte
-	if at, known := s.places.get(id); known {
-		err := c.dropPlace(job.Deliveries, at.entry.Lane, at.entry.Order)
-		if at.payload {
-			err = errors.Join(err, c.batch.Delete(appendID(buf[:0], kindPayload, id), nil))
+	if at, known := s.owed.get(id); known {
+		c.dropPlace(job.Deliveries, at.entry.Lane, at.entry.Order)
+		if at.payload && !keepPayload {
+			c.remove(appendID(buf[:0], kindPayload, id))
 		}
-		return at.expiresAt, err
+		return at.expiresAt, nil
 	}
 	now, err := s.snapshot(id)
 	if err != nil {
@@ -58,13 +54,16 @@ func (s *Store) leaveDelivery(c *change, id job.ID) (int64, error) {
 	if now.Webhook.Phase() != job.WebhookPending {
 		return 0, store.ErrStale
 	}
-	err = c.batch.Delete(appendID(buf[:0], kindPayload, id), nil)
-	if now.Webhook.DueAt != 0 {
-		err = errors.Join(err, c.drop(appendDue(buf[:0], now.Webhook.DueAt, byte(store.DueDelivery), id)))
-	} else {
-		err = errors.Join(err, c.dropPlace(job.Deliveries, now.Job.WebhookLane(), now.Webhook.Order))
+	c.remove(appendID(buf[:0], kindWebhook, id))
+	if !keepPayload {
+		c.remove(appendID(buf[:0], kindPayload, id))
 	}
-	return now.State.ExpiresAt, err
+	if now.Webhook.DueAt != 0 {
+		c.drop(appendDue(buf[:0], now.Webhook.DueAt, byte(store.DueDelivery), id))
+	} else {
+		c.dropPlace(job.Deliveries, now.Job.WebhookLane(), now.Webhook.Order)
+	}
+	return now.State.ExpiresAt, nil
 }
 
 // Owe is store.Transitions.Owe.
@@ -79,14 +78,12 @@ func (s *Store) Owe(ctx context.Context, id job.ID) (job.Entry, error) {
 			return nil, store.ErrStale
 		}
 		lane = now.Job.WebhookLane()
-		next := now.Webhook
-		next.State, next.Order, next.DueAt, next.DeliveredAt = job.WebhookPending, 0, 0, 0
-		var buf [64]byte
-		err = errors.Join(
-			c.drop(appendTimed(buf[:0], kindExpiry, now.State.ExpiresAt, id)),
-			s.setRecord(c, kindWebhook, id, next, 0))
+		next := job.Webhook{State: job.WebhookPending}
+		c.drop(appendTimed(nil, kindExpiry, now.State.ExpiresAt, id))
+		err = s.setRecord(c, appendID(nil, kindWebhook, id), next, 0)
 		c.placeRecord()
-		return nil, errors.Join(err, c.setPlace(job.Deliveries, lane, id))
+		c.setPlace(job.Deliveries, lane, id)
+		return nil, err
 	})
 	if err != nil {
 		return job.Entry{}, err

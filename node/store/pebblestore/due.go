@@ -115,8 +115,10 @@ func (s *Store) Requeue(ctx context.Context, d store.Due) (job.Entry, error) {
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, store.ErrStale
 		}
-		err = errors.Join(err, c.drop(key), s.undue(c, d))
-		return nil, errors.Join(err, c.setPlace(line, d.Lane, d.ID))
+		c.drop(key)
+		err = errors.Join(err, s.undue(c, d))
+		c.setPlace(line, d.Lane, d.ID)
+		return nil, err
 	})
 	if err != nil {
 		return job.Entry{}, err
@@ -131,10 +133,10 @@ func (s *Store) undue(c *change, d store.Due) error {
 		var w job.Webhook
 		_, err := s.record(kindWebhook, d.ID, &w)
 		w.DueAt = 0
-		return errors.Join(err, s.setRecord(c, kindWebhook, d.ID, w, 0))
+		return errors.Join(err, s.setRecord(c, appendID(nil, kindWebhook, d.ID), w, 0))
 	}
 	var st job.State
 	_, err := s.record(kindState, d.ID, &st)
 	st.DueAt = 0
-	return errors.Join(err, s.setRecord(c, kindState, d.ID, st, 0))
+	return errors.Join(err, s.setRecord(c, appendID(nil, kindState, d.ID), st, 0))
 }

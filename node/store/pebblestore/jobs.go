@@ -31,21 +31,26 @@ func (s *Store) Insert(ctx context.Context, j *job.Job, d store.Durability) (sto
 			return store.Inserted{Holder: &holder, Durability: got}, err
 		}
 	}
-	c, err := s.insertion(j, hash, keyed)
+	entry := job.Entry{Lane: j.Lane(), ID: j.ID}
+	c, err := s.insertion(j, entry, hash, keyed)
 	if err != nil {
 		return store.Inserted{}, err
 	}
-	order, err := s.commit(ctx, c)
-	if err != nil {
+	if entry.Order, err = s.commit(ctx, c); err != nil {
 		return store.Inserted{}, err
 	}
 	got, err := s.reach(ctx, d)
-	return store.Inserted{Entry: job.Entry{Lane: j.Lane(), Order: order, ID: j.ID}, Durability: got}, err
+	return store.Inserted{Entry: entry, Durability: got}, err
 }
 
 // insertion builds the change that adds a job. It owns the claim on the key.
-func (s *Store) insertion(j *job.Job, hash job.KeyHash, keyed bool) (*change, error) {
+func (s *Store) insertion(j *job.Job, entry job.Entry, hash job.KeyHash, keyed bool) (*change, error) {
 	c := s.newChange()
+	// Whatever moves the job afterwards is a later change, so it forgets the place later than this.
+	c.visible = func() {
+		entry.Order = c.order
+		s.waiting.put(place{entry: entry})
+	}
 	if keyed {
 		c.key = &hash
 		c.settle = func(job.Order, error) { s.keys.release(hash) }
@@ -54,18 +59,18 @@ func (s *Store) insertion(j *job.Job, hash job.KeyHash, keyed bool) (*change, er
 		return nil, s.abandon(c, store.ErrFull)
 	}
 	var buf [128]byte
-	err := s.setRecord(c, kindJob, j.ID, j, 0)
+	if err := s.setRecord(c, appendID(buf[:0], kindJob, j.ID), j, 0); err != nil {
+		return nil, s.abandon(c, err)
+	}
 	c.placeRecord()
-	err = errors.Join(err,
-		c.set(appendUser(buf[:0], j.Request.UserID, j.ID), nil),
-		c.set(appendTimed(buf[:0], kindDeadline, j.Deadline, j.ID), nil),
-		c.setPlace(job.Calls, j.Lane(), j.ID))
+	c.set(appendUser(buf[:0], j.Request.UserID, j.ID), nil)
+	c.set(appendTimed(buf[:0], kindDeadline, j.Deadline, j.ID), nil)
+	c.setPlace(job.Calls, entry.Lane, j.ID)
 	if keyed {
 		payload := j.Request.Payload()
-		err = errors.Join(err, c.set(appendKey(buf[:0], hash), append(j.ID[:len(j.ID):len(j.ID)], payload[:]...)))
-	}
-	if err != nil {
-		return nil, s.abandon(c, err)
+		var holder [idLen + len(payload)]byte
+		copy(holder[copy(holder[:], j.ID[:]):], payload[:])
+		c.set(appendKey(buf[:0], hash), holder[:])
 	}
 	return c, nil
 }
@@ -165,23 +170,32 @@ func (s *Store) current(id job.ID) (state job.State, webhook job.Webhook, err er
 		state.Order = order
 		return state, job.Webhook{}, err
 	}
-	at, err := s.record(kindWebhook, id, &webhook)
-	switch {
-	case err == nil:
-		webhook.Order = at
-	case errors.Is(err, store.ErrNotFound):
-		// Owed since the end and never tried: Finish saves that record.
-		return state, job.Webhook{State: job.WebhookPending, Order: order}, nil
-	default:
-		return state, webhook, err
-	}
-	if webhook.State.Settled() && expired(state, time.Now()) {
+	webhook, err = s.delivery(id, state, order)
+	if webhook.State.Settled() && state.ExpiresAt <= time.Now().UnixMilli() {
 		return state, webhook, store.ErrNotFound
 	}
-	return state, webhook, nil
+	return state, webhook, err
 }
 
-func expired(st job.State, now time.Time) bool { return st.ExpiresAt <= now.UnixMilli() }
+// delivery reads the delivery of a job that has ended in this state; first is its place if it was never
+// tried. An unsettled one is looked for first, as it only goes away when it is settled, and again if
+// neither is there, as it may have been owed again in between.
+func (s *Store) delivery(id job.ID, ended job.State, first job.Order) (w job.Webhook, err error) {
+	order, err := s.record(kindWebhook, id, &w)
+	if errors.Is(err, store.ErrNotFound) {
+		var buf [64]byte
+		err = s.get(appendTimed(buf[:0], kindExpiry, ended.ExpiresAt, id), func(value []byte) error {
+			order, err = s.codec.decode(value, &w)
+			return err
+		})
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		// Owed since the end and never tried: Finish saves that record.
+		return job.Webhook{State: job.WebhookPending, Order: first}, nil
+	}
+	w.Order = order
+	return w, err
+}
 
 func (s *Store) getJob(id job.ID) (*job.Job, job.Order, error) {
 	j := new(job.Job)

@@ -61,8 +61,10 @@ type Store struct {
 	keys      *claims[job.KeyHash]
 	jobs      *claims[job.ID]
 	attempts  *attempts
-	places    *places
+	waiting   *places // of calls that wait
+	owed      *places // of deliveries that wait
 	metrics   *metrics
+	changes   sync.Pool // of *change
 
 	// closing is closed when Close begins; what waits then gives up. ended is closed when Pebble is.
 	closing, ended chan struct{}
@@ -91,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		codec: records, closing: closing, ended: make(chan struct{}), filter: newKeyFilter(),
 		keys: newClaims[job.KeyHash](closing), jobs: newClaims[job.ID](closing),
-		attempts: newAttempts(), places: new(places),
+		attempts: newAttempts(), waiting: new(places), owed: new(places),
 	}
 	if err := s.openVolume(ctx, o); err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", o.Dir, err)
@@ -149,7 +151,6 @@ func (s *Store) openDatabase(ctx context.Context, o Options) error {
 	s.volume.running.Store(true)
 	s.committer = &committer{
 		db: s.db, volume: s.volume, keys: s.filter, metrics: s.metrics,
-		meta: func(b *pebble.Batch, order job.Order) error { return setMeta(b, metaOrders, uint64(order)) },
 	}
 	err = errors.Join(s.checkVersion(), s.loadOrders())
 	if err == nil {

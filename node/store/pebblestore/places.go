@@ -7,19 +7,19 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
-// places remembers where the deliveries of jobs that ended lately wait, so that settling one, which
-// mostly follows soon, reads nothing. It forgets when two ids fall on one slot; then the records say it.
-// Only who has the claim on a job asks or tells about its delivery.
+// places remembers where work that came lately waits, so that what follows, mostly soon, need not read
+// it. It forgets when two ids fall on one slot; then the records say it. It is told and asked only by who
+// has the claim on a job, or has just added it.
 type places struct {
 	mu    sync.Mutex // guards slots
 	slots [4096]place
 }
 
-// place is where a delivery waits, and until when its job is kept.
+// place is where work waits. The rest concerns deliveries.
 type place struct {
 	entry     job.Entry
-	expiresAt int64 // Unix ms
-	payload   bool  // its body is kept apart
+	expiresAt int64 // until when the job is kept, in Unix ms
+	payload   bool  // the body is kept apart
 }
 
 // slot picks by random bits of the id.
@@ -37,7 +37,7 @@ func (p *places) get(id job.ID) (place, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := *p.slot(id)
-	return at, at.entry.ID == id
+	return at, at.entry.ID == id && at.entry.Order != 0
 }
 
 func (p *places) remove(id job.ID) {

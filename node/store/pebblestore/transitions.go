@@ -45,13 +45,18 @@ func (s *Store) Begin(ctx context.Context, e job.Entry, next job.State, startedA
 		if _, open := s.attempts.get(e.ID); open {
 			return nil, store.ErrStale
 		}
-		if err := s.checkPlace(job.Calls, e); err != nil {
-			return nil, err
+		if at, known := s.waiting.get(e.ID); !known || at.entry != e {
+			if err := s.checkPlace(job.Calls, e); err != nil {
+				return nil, err
+			}
 		}
 		c.early = s.logs == nil
 		rec := attempt{Number: next.Tried, StartedAt: startedAt.UnixMilli()}
 		open := openAttempt{number: rec.Number, startedAt: rec.StartedAt, place: e}
-		return func(job.Order) { s.attempts.set(open) }, s.setRecord(c, kindAttempt, e.ID, rec, e.Order)
+		return func(job.Order) {
+			s.waiting.remove(e.ID)
+			s.attempts.set(open)
+		}, s.setRecord(c, appendID(nil, kindAttempt, e.ID), rec, e.Order)
 	})
 	return err
 }
@@ -79,21 +84,19 @@ func (s *Store) Retry(ctx context.Context, e job.Entry, next job.State) error {
 			return nil, store.ErrStale
 		}
 		next.Order = 0
-		var buf [128]byte
-		return func(job.Order) { s.attempts.remove(e.ID) }, errors.Join(
-			c.closeAttempt(open),
-			c.set(appendDue(buf[:0], next.DueAt, byte(store.DueCall), e.ID), appendLane(nil, open.place.Lane)),
-			s.setRecord(c, kindState, e.ID, next, 0))
+		c.closeAttempt(open)
+		c.set(appendDue(nil, next.DueAt, byte(store.DueCall), e.ID), appendLane(nil, open.place.Lane))
+		return func(job.Order) { s.attempts.remove(e.ID) },
+			s.setRecord(c, appendID(nil, kindState, e.ID), next, 0)
 	})
 	return err
 }
 
 // closeAttempt takes the attempt and the job's place in its lane away.
-func (c *change) closeAttempt(open openAttempt) error {
+func (c *change) closeAttempt(open openAttempt) {
 	var buf [1 + idLen]byte
-	return errors.Join(
-		c.drop(appendID(buf[:0], kindAttempt, open.place.ID)),
-		c.dropPlace(job.Calls, open.place.Lane, open.place.Order))
+	c.drop(appendID(buf[:0], kindAttempt, open.place.ID))
+	c.dropPlace(job.Calls, open.place.Lane, open.place.Order)
 }
 
 // Finish is store.Transitions.Finish. It goes by what is stored, not by f.From.
@@ -104,20 +107,22 @@ func (s *Store) Finish(ctx context.Context, f store.Finish) (job.Entry, error) {
 			return nil, err
 		}
 		var buf [64]byte
-		err := c.drop(appendTimed(buf[:0], kindDeadline, f.Job.Deadline, id))
+		c.drop(appendTimed(buf[:0], kindDeadline, f.Job.Deadline, id))
 		if f.Payload != nil {
-			err = errors.Join(err, c.set(appendID(buf[:0], kindPayload, id), f.Payload))
+			c.set(appendID(buf[:0], kindPayload, id), f.Payload)
 		}
 		next := f.Next
 		next.Order, next.DueAt = 0, 0
-		err = errors.Join(err, s.setRecord(c, kindState, id, next, 0))
+		err := s.setRecord(c, appendID(buf[:0], kindState, id), next, 0)
 		c.placeRecord()
+		c.setPlace(job.Deliveries, lane, id)
 		return func(order job.Order) {
 			s.attempts.remove(id)
-			s.places.put(place{
+			s.waiting.remove(id)
+			s.owed.put(place{
 				entry: job.Entry{Lane: lane, Order: order, ID: id}, expiresAt: next.ExpiresAt, payload: f.Payload != nil,
 			})
-		}, errors.Join(err, c.setPlace(job.Deliveries, lane, id))
+		}, err
 	})
 	if err != nil {
 		return job.Entry{}, err
@@ -131,7 +136,8 @@ func (s *Store) leave(c *change, f store.Finish) error {
 		if open.number != f.Next.Tried {
 			return store.ErrStale
 		}
-		return c.closeAttempt(open)
+		c.closeAttempt(open)
+		return nil
 	}
 	now, err := s.snapshot(f.Job.ID)
 	switch {
@@ -140,32 +146,33 @@ func (s *Store) leave(c *change, f store.Finish) error {
 	case now.State.Phase().Ended() || now.State.Tried != f.Next.Tried:
 		return store.ErrStale
 	case now.State.DueAt != 0:
-		var buf [64]byte
-		return c.drop(appendDue(buf[:0], now.State.DueAt, byte(store.DueCall), f.Job.ID))
+		c.drop(appendDue(nil, now.State.DueAt, byte(store.DueCall), f.Job.ID))
 	default:
-		return c.dropPlace(job.Calls, f.Job.Lane(), now.State.Order)
+		c.dropPlace(job.Calls, f.Job.Lane(), now.State.Order)
 	}
+	return nil
 }
 
 // Record is store.Transitions.Record.
 func (s *Store) Record(ctx context.Context, id job.ID, next job.State) error {
 	_, err := s.transition(ctx, id, func(c *change) (func(job.Order), error) {
-		if _, open := s.attempts.get(id); open {
-			return nil, store.ErrStale
-		}
-		if _, err := s.snapshot(id); err != nil {
+		now, err := s.snapshot(id)
+		if err != nil {
 			return nil, err
 		}
-		var now job.State
-		place, err := s.record(kindState, id, &now)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return nil, err
-		}
-		if now.Phase() != next.Phase() || now.Tried != next.Tried {
+		open, isOpen := s.attempts.get(id)
+		if now.State.Phase() != next.Phase() || now.State.Tried != next.Tried || isOpen && open.number != next.Tried {
 			return nil, store.ErrStale
 		}
-		next.Order, next.DueAt = 0, now.DueAt
-		return nil, s.setRecord(c, kindState, id, next, place)
+		place := now.State.Order
+		if next.Phase().Ended() { // the record then has the place of the delivery
+			place, err = s.record(kindState, id, &now.State)
+		}
+		if isOpen {
+			c.drop(appendID(nil, kindAttempt, id))
+		}
+		next.Order, next.DueAt, next.ExpiresAt = 0, now.State.DueAt, now.State.ExpiresAt
+		return func(job.Order) { s.attempts.remove(id) }, errors.Join(err, s.setRecord(c, appendID(nil, kindState, id), next, place))
 	})
 	return err
 }

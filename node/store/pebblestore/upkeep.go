@@ -24,11 +24,7 @@ func (s *Store) Interrupted(ctx context.Context) ([]store.Interrupted, error) {
 
 // Sync is store.Upkeep.Sync.
 func (s *Store) Sync(ctx context.Context) error {
-	c := s.newChange()
-	if err := c.batch.LogData(nil, nil); err != nil {
-		return s.abandon(c, err)
-	}
-	if _, err := s.commit(ctx, c); err != nil {
+	if _, err := s.commit(ctx, s.newChange()); err != nil {
 		return err
 	}
 	_, err := s.reach(ctx, store.Sync)
@@ -153,7 +149,12 @@ func (s *Store) expireOne(ctx context.Context, c *change, x expiredKey, release 
 	var buf [64]byte
 	// Owed again in the meantime: the entry is gone, and the job stays.
 	expiry := appendTimed(nil, kindExpiry, x.ms, x.id)
-	if err := s.get(expiry, func([]byte) error { return nil }); err != nil {
+	var delivery job.Webhook
+	err = s.get(expiry, func(value []byte) error {
+		_, err := s.codec.decode(value, &delivery)
+		return err
+	})
+	if err != nil {
 		return release, ignoreNotFound(err)
 	}
 	j, _, err := s.getJob(x.id)
@@ -165,11 +166,14 @@ func (s *Store) expireOne(ctx context.Context, c *change, x expiredKey, release 
 			return release, err
 		}
 	}
-	err = errors.Join(c.drop(expiry), c.batch.Delete(appendUser(buf[:0], j.Request.UserID, x.id), nil))
-	for _, kind := range []byte{kindJob, kindState, kindWebhook, kindPayload} {
-		err = errors.Join(err, c.batch.Delete(appendID(buf[:0], kind, x.id), nil))
+	c.drop(expiry)
+	c.remove(appendUser(buf[:0], j.Request.UserID, x.id))
+	c.remove(appendID(buf[:0], kindJob, x.id))
+	c.remove(appendID(buf[:0], kindState, x.id))
+	if delivery.State.Owable() { // its body is still there
+		c.remove(appendID(buf[:0], kindPayload, x.id))
 	}
-	return release, err
+	return release, nil
 }
 
 // expireKey frees the key of a job that expires, unless another job has taken it since.
@@ -189,7 +193,8 @@ func (s *Store) expireKey(ctx context.Context, c *change, j *job.Job, release []
 	if err != nil || !mine {
 		return release, ignoreNotFound(err)
 	}
-	return release, c.batch.Delete(key, nil)
+	c.remove(key)
+	return release, nil
 }
 
 func ignoreNotFound(err error) error {
