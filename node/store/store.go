@@ -135,15 +135,17 @@ type Transitions interface {
 	// delivery. payload is the whole body of the answer if next.Result has it cut, else nil.
 	// It returns the delivery's place. Next.ExpiresAt is how long the job is then kept.
 	Finish(ctx context.Context, f Finish) (job.Entry, error)
-	// Record rewrites the state of a job that has no open attempt without moving it: for late answers.
+	// Record rewrites the state of a job without moving it, and closes attempt next.Tried if that is
+	// open: for late answers, and for attempts that the last process did not survive.
 	Record(ctx context.Context, id job.ID, next job.State) error
 
 	// Postpone takes an owed delivery out of its lane until next.DueAt.
 	Postpone(ctx context.Context, e job.Entry, next job.Webhook) error
-	// Settle ends a delivery, wherever it waits, and drops its payload.
+	// Settle ends a delivery, wherever it waits, and drops its payload, except that of a delivery that
+	// did not come through: it may be owed again.
 	Settle(ctx context.Context, id job.ID, next job.Webhook) error
-	// Owe puts the settled delivery of a finished job at the tail of its lane again. ErrStale if it is
-	// not settled.
+	// Owe puts the settled delivery of a finished job at the tail of its lane again, as if it had not
+	// been tried. ErrStale if it is not settled.
 	Owe(ctx context.Context, id job.ID) (job.Entry, error)
 }
 

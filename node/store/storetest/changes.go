@@ -53,11 +53,7 @@ func (m *memory) Retry(ctx context.Context, e job.Entry, next job.State) error {
 
 func (m *memory) Finish(ctx context.Context, f store.Finish) (e job.Entry, err error) {
 	err = m.alter(ctx, "Finish", f.Job.ID, func(d *Disk, r *record) (func(), error) {
-		tried := r.state.Tried
-		if r.open != nil {
-			tried = r.open.number
-		}
-		if r.state.Phase().Ended() || f.Next.Tried != tried {
+		if r.state.Phase().Ended() || f.Next.Tried != r.tried() {
 			return nil, store.ErrStale
 		}
 		return func() {
@@ -75,10 +71,11 @@ func (m *memory) Finish(ctx context.Context, f store.Finish) (e job.Entry, err e
 
 func (m *memory) Record(ctx context.Context, id job.ID, next job.State) error {
 	return m.alter(ctx, "Record", id, func(d *Disk, r *record) (func(), error) {
-		if r.open != nil || r.state.Phase() != next.Phase() || r.state.Tried != next.Tried {
+		if r.state.Phase() != next.Phase() || r.tried() != next.Tried {
 			return nil, store.ErrStale
 		}
 		return func() {
+			r.open = nil
 			next.Order, next.DueAt = r.state.Order, r.state.DueAt
 			r.state = next
 		}, nil
@@ -104,7 +101,10 @@ func (m *memory) Settle(ctx context.Context, id job.ID, next job.Webhook) error 
 		}
 		return func() {
 			next.Order, next.DueAt = 0, 0
-			r.webhook, r.payload = next, nil
+			r.webhook = next
+			if !next.State.Owable() {
+				r.payload = nil
+			}
 		}, nil
 	})
 }
@@ -115,7 +115,7 @@ func (m *memory) Owe(ctx context.Context, id job.ID) (e job.Entry, err error) {
 			return nil, store.ErrStale
 		}
 		return func() {
-			r.webhook.State, r.webhook.Order, r.webhook.DeliveredAt = job.WebhookPending, d.next(), 0
+			r.webhook = job.Webhook{State: job.WebhookPending, Order: d.next()}
 			e = job.Entry{Lane: r.job.WebhookLane(), Order: r.webhook.Order, ID: id}
 		}, nil
 	})

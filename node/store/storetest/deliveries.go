@@ -81,7 +81,7 @@ func oweAgain(h *harness) {
 	e, err := h.s.Owe(h.ctx, w.ID)
 	h.ok(err)
 	h.equal(h.lane(job.Deliveries, w.WebhookLane()), []job.ID{w.ID})
-	h.equal(h.get(w.ID).Webhook, job.Webhook{State: job.WebhookPending, Attempts: 5, LastStatus: 500, Order: e.Order})
+	h.equal(h.get(w.ID).Webhook, job.Webhook{State: job.WebhookPending, Order: e.Order})
 	h.settle(w.ID)
 	h.equal(h.get(w.ID).Webhook, delivered())
 }

@@ -68,6 +68,14 @@ func (d *Disk) Open() (store.Store, error) {
 	return &memory{disk: d, session: d.session}, nil
 }
 
+// tried is how many attempts have begun.
+func (r *record) tried() int {
+	if r.open != nil {
+		return r.open.number
+	}
+	return r.state.Tried
+}
+
 // line says where a record's work waits: the place in a lane, or when it is due; both zero for nowhere.
 func (r *record) line(line job.Line) (lane job.Lane, order job.Order, due int64) {
 	ended := r.state.Phase().Ended()

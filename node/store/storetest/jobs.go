@@ -20,6 +20,7 @@ func jobTests() map[string]func(*harness) {
 		"Get/every byte survives":          getBytes,
 		"Find/unknown":                     findUnknown,
 		"Payload/whole body until settled": payloadKept,
+		"Payload/kept for a dead letter":   payloadOwable,
 		"Payload/short body":               payloadShort,
 	}
 }
@@ -151,6 +152,25 @@ func payloadKept(h *harness) {
 	got, err = h.s.Payload(h.ctx, w.ID)
 	h.ok(err)
 	h.equal(string(got), "wh")
+}
+
+// payloadOwable: a delivery that did not come through may be owed again, and then owes the same body.
+func payloadOwable(h *harness) {
+	w := h.add()
+	h.begin(w)
+	f := w.ending()
+	f.Payload = []byte("a body longer than what the result keeps of it")
+	_, err := h.s.Finish(h.ctx, f)
+	h.ok(err)
+	w.state = f.Next
+	h.ok(h.s.Settle(h.ctx, w.ID, job.Webhook{State: job.WebhookFailed, Attempts: 5}))
+	h.reopen()
+	_, err = h.s.Owe(h.ctx, w.ID)
+	h.ok(err)
+	body, err := h.s.Payload(h.ctx, w.ID)
+	h.ok(err)
+	h.equal(string(body), string(f.Payload))
+	h.settle(w.ID)
 }
 
 func payloadShort(h *harness) {

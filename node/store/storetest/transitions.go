@@ -17,6 +17,7 @@ func transitionTests() map[string]func(*harness) {
 		"Finish/while it waits for retry": finishDue,
 		"Finish/goes by what is stored":   finishMoved,
 		"Record/late answer":              recordLate,
+		"Record/interrupted":              recordInterrupted,
 		"Record/stale":                    recordStale,
 		"ST01_StatesOnlyGoForward":        onlyForward,
 	}
@@ -166,12 +167,39 @@ func recordLate(h *harness) {
 	h.equal(h.get(fresh.ID).State, next)
 }
 
+// recordInterrupted: the attempt of a process that died is over, and its job waits where it stood.
+func recordInterrupted(h *harness) {
+	w := h.add()
+	behind := h.add()
+	h.begin(w)
+	h.reopen()
+	open, err := h.s.Interrupted(h.ctx)
+	h.ok(err)
+	h.equal(len(open), 1)
+
+	next := h.get(w.ID).State.Interrupt(job.Attempt{Number: 1, StartedAt: open[0].StartedAt})
+	h.ok(h.s.Record(h.ctx, w.ID, next))
+	h.equal(h.get(w.ID).State.Attempts, next.Attempts)
+	h.equal(h.lane(job.Calls, w.Lane()), []job.ID{w.ID, behind.ID})
+	open, err = h.s.Interrupted(h.ctx)
+	h.ok(err)
+	h.equal(len(open), 0)
+
+	w.state = next
+	h.reopen()
+	h.equal(h.get(w.ID).State.Crashes, 1)
+	h.begin(w)
+	h.finish(w)
+	h.begin(behind)
+	h.finish(behind)
+}
+
 func recordStale(h *harness) {
 	h.is(h.s.Record(h.ctx, job.ID{1}, job.State{}), store.ErrNotFound)
 	w := h.add()
 	queued := w.state
 	h.begin(w)
-	h.is(h.s.Record(h.ctx, w.ID, w.state), store.ErrStale)
+	h.is(h.s.Record(h.ctx, w.ID, queued), store.ErrStale)
 	h.finish(w)
 	h.is(h.s.Record(h.ctx, w.ID, queued), store.ErrStale)
 	h.equal(h.get(w.ID).State, w.state)
