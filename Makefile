@@ -29,7 +29,7 @@ test: deps ## Install what the tests need and run them all.
 
 race: ## Run all tests with the race detector (needs a C compiler).
 	CGO_ENABLED=1 go test -race ./...
-	CGO_ENABLED=1 go test -race -tags crashpoints ./cmd/aquifer ./node/crashpoint
+	CGO_ENABLED=1 go test -race -tags crashpoints ./node/crashpoint
 
 lint: $(GOLANGCI_LINT) ## Hold the rules that a machine can hold.
 	$(GOLANGCI_LINT) run --allow-serial-runners
