@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptrace"
 	"net/netip"
@@ -196,14 +197,18 @@ type conn struct {
 	sent     atomic.Int64 // bytes written, or being written
 	received atomic.Int64 // bytes read
 	heard    atomic.Int64 // when something was read last, in ns since born
+	broke    atomic.Bool  // a read failed other than by an orderly end
 }
 
-// Read counts what came.
+// Read counts what came, and remembers if the connection broke.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.received.Add(int64(n))
 		c.heard.Store(int64(time.Since(c.born)))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.broke.Store(true)
 	}
 	return n, err
 }

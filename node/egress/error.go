@@ -139,6 +139,8 @@ func (a *attempt) causeConnected(err error) Cause {
 		return Reset
 	case alert(err):
 		return TLS
+	case a.conn != nil && a.conn.broke.Load(): // what had come was no whole header for that reason
+		return Reset
 	default:
 		return Protocol
 	}

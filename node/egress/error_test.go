@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,36 @@ func TestCauseResetWithinTheBody(t *testing.T) {
 	}
 	if _, _, err = ReadBody(resp, -1); failure(t, err).Cause != Reset || !failure(t, err).Sent {
 		t.Errorf("error is %#v", err)
+	}
+}
+
+// breaking is a connection that is reset where the other side closes it.
+type breaking struct{ net.Conn }
+
+func (c breaking) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	}
+	return n, err
+}
+
+// The transport calls a header that was cut malformed.
+func TestCauseResetWithinTheHeader(t *testing.T) {
+	for _, part := range []string{"HTTP/", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Len"} {
+		url := rawServer(t, func(c *connection) {
+			if req, _ := c.next(); req != nil {
+				c.say(part)
+			}
+		})
+		cl := client(t, Config{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, address)
+			return breaking{c}, err
+		}})
+		_, err := cl.Do(request(t, t.Context(), "POST", url, "x"))
+		if e := failure(t, err); e.Cause != Reset || !e.Sent {
+			t.Errorf("after %q: cause %v, sent %v: %v", part, e.Cause, e.Sent, e)
+		}
 	}
 }
 
