@@ -1,0 +1,247 @@
+package nodetest
+
+import (
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Death is how a node ends without a chance to do anything about it.
+type Death int
+
+const (
+	// ProcessDeath is that of kill -9: everything that was written is still there, and the peers of the
+	// process are told by resets.
+	ProcessDeath Death = iota + 1
+	// PowerCut leaves only what was synced, and the peers hear nothing.
+	PowerCut
+)
+
+// String is the death's name in the output of tests.
+func (d Death) String() string {
+	if d == PowerCut {
+		return "power cut"
+	}
+	return "process death"
+}
+
+// DiskSize is how large a disk is until Resize.
+const DiskSize = 256 << 20
+
+// Disk is a node's disk. It outlives the processes that use it.
+type Disk struct {
+	mu   sync.Mutex // guards what follows, and the sizes of the files on fs
+	fs   *diskFS
+	size int64
+}
+
+// NewDisk returns an empty disk.
+func NewDisk() *Disk {
+	d := &Disk{size: DiskSize}
+	d.fs = &diskFS{MemFS: vfs.NewCrashableMem(), disk: d, files: make(map[string]*int64)}
+	return d
+}
+
+// FS is the file system of the disk for a process that starts now.
+func (d *Disk) FS() vfs.FS {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fs
+}
+
+// Resize makes the disk larger or smaller. One that is smaller than its content is full.
+func (d *Disk) Resize(bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.size = bytes
+}
+
+// Used is how many bytes the files take.
+func (d *Disk) Used() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fs.used
+}
+
+// crash replaces the file system by what a death leaves of it. Whoever has the old one open goes on
+// with it, and nobody will see what he does.
+func (d *Disk) crash(by Death) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	cfg := vfs.CrashCloneCfg{}
+	if by == ProcessDeath {
+		cfg = vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))}
+	}
+	left := &diskFS{MemFS: d.fs.CrashClone(cfg), disk: d, files: make(map[string]*int64)}
+	left.weigh("/")
+	d.fs = left
+}
+
+// diskFS is the file system of a disk: in memory, and full when the disk is. The disk's lock guards
+// files and used.
+type diskFS struct {
+	*vfs.MemFS
+	disk  *Disk
+	files map[string]*int64 // bytes by path
+	used  int64
+}
+
+// weigh adds up what is on a file system.
+func (f *diskFS) weigh(dir string) {
+	names, err := f.List(dir)
+	if err != nil {
+		return // it is a file
+	}
+	for _, name := range names {
+		path := f.PathJoin(dir, name)
+		if info, err := f.Stat(path); err == nil && !info.IsDir() {
+			size := info.Size()
+			f.files[clean(path)] = &size
+			f.used += size
+			continue
+		}
+		f.weigh(path)
+	}
+}
+
+// clean is a path without the slash that some callers begin with.
+func clean(name string) string { return strings.TrimLeft(name, "/") }
+
+// grow takes room for a file of a size, if there is so much.
+func (f *diskFS) grow(size *int64, to int64) error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	more := to - *size
+	if more <= 0 {
+		return nil
+	}
+	if f.used+more > f.disk.size {
+		return syscall.ENOSPC
+	}
+	*size, f.used = to, f.used+more
+	return nil
+}
+
+// track puts a file of a size at a path, in place of the one there.
+func (f *diskFS) track(name string, size *int64) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.lose(name)
+	f.files[clean(name)] = size
+	f.used += *size
+}
+
+// lose forgets the file at a path; the disk's lock is held.
+func (f *diskFS) lose(name string) *int64 {
+	size := f.files[clean(name)]
+	if size == nil {
+		return nil
+	}
+	delete(f.files, clean(name))
+	f.used -= *size
+	return size
+}
+
+func (f *diskFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.MemFS.Create(name, category)
+	if err != nil {
+		return nil, err
+	}
+	size := new(int64)
+	f.track(name, size)
+	return &diskFile{File: file, fs: f, size: size}, nil
+}
+
+func (f *diskFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	file, err := f.MemFS.OpenReadWrite(name, category, opts...)
+	if err != nil {
+		return nil, err
+	}
+	f.disk.mu.Lock()
+	size := f.files[clean(name)]
+	f.disk.mu.Unlock()
+	if size == nil {
+		size = new(int64)
+		f.track(name, size)
+	}
+	return &diskFile{File: file, fs: f, size: size}, nil
+}
+
+func (f *diskFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := f.Rename(oldname, newname); err != nil {
+		return nil, err
+	}
+	return f.OpenReadWrite(newname, category)
+}
+
+func (f *diskFS) Rename(oldname, newname string) error {
+	if err := f.MemFS.Rename(oldname, newname); err != nil {
+		return err
+	}
+	f.disk.mu.Lock()
+	size := f.lose(oldname)
+	f.disk.mu.Unlock()
+	if size != nil {
+		f.track(newname, size)
+	}
+	return nil
+}
+
+func (f *diskFS) Remove(name string) error {
+	if err := f.MemFS.Remove(name); err != nil {
+		return err
+	}
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.lose(name)
+	return nil
+}
+
+// GetDiskUsage tells how full the disk is.
+func (f *diskFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	total := uint64(f.disk.size)
+	used := min(uint64(f.used), total)
+	return vfs.DiskUsage{AvailBytes: total - used, TotalBytes: total, UsedBytes: used}, nil
+}
+
+// Unwrap implements vfs.FS.
+func (f *diskFS) Unwrap() vfs.FS { return f.MemFS }
+
+// diskFile is a file that was opened to be written. Its room counts also after its name is gone, as long
+// as the file system knows no better.
+type diskFile struct {
+	vfs.File
+	fs   *diskFS
+	size *int64 // guarded by the disk's lock
+	at   int64  // where the next Write goes; owned by the writer
+}
+
+func (f *diskFile) Write(p []byte) (int, error) {
+	if err := f.fs.grow(f.size, f.at+int64(len(p))); err != nil {
+		return 0, &os.PathError{Op: "write", Err: err}
+	}
+	n, err := f.File.Write(p)
+	f.at += int64(n)
+	return n, err
+}
+
+func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
+	if err := f.fs.grow(f.size, at+int64(len(p))); err != nil {
+		return 0, &os.PathError{Op: "write", Err: err}
+	}
+	return f.File.WriteAt(p, at)
+}
+
+// Preallocate takes room. What is in memory stays small.
+func (f *diskFile) Preallocate(offset, length int64) error {
+	if err := f.fs.grow(f.size, offset+length); err != nil {
+		return &os.PathError{Op: "preallocate", Err: err}
+	}
+	return f.File.Preallocate(offset, length)
+}

@@ -1,0 +1,241 @@
+package nodetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/aquifer-fleet/aquifer/node"
+	"github.com/aquifer-fleet/aquifer/node/client"
+)
+
+// Node is one node of a fleet: its machine and disk, which stay, and the process on them, which comes and
+// goes. It belongs to the goroutine of its test, except that Kill may be called from anywhere.
+type Node struct {
+	Name    string
+	Machine *Machine
+	Disk    *Disk
+	// KeepsWork says that the scenario ends with work left, so that the queues need not be empty.
+	KeepsWork bool
+	// MayFail says that errors in the log are part of the scenario.
+	MayFail bool
+
+	fleet  *Fleet
+	cfg    node.Config
+	client *client.Client
+
+	mu      sync.Mutex // guards what follows, as Kill comes from anywhere
+	process *process   // nil: none is running
+	dead    []*process // those that were killed
+}
+
+// process is one run of a node.
+type process struct {
+	node     *node.Node
+	registry *prometheus.Registry
+	log      *logbook
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when Run has returned
+	err      error         // of Run; set before done is closed
+}
+
+// Running reports whether the node has a process.
+func (n *Node) Running() bool { return n.now() != nil }
+
+// now is the process that is running.
+func (n *Node) now() *process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.process
+}
+
+// swap makes p the process that is running, and returns the one before.
+func (n *Node) swap(p *process) *process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old := n.process
+	n.process = p
+	return old
+}
+
+// Start starts a process and waits until it serves.
+func (n *Node) Start() {
+	n.fleet.t.Helper()
+	if err := n.TryStart(); err != nil {
+		n.fleet.t.Fatalf("%s does not start: %v", n.Name, err)
+	}
+}
+
+// TryStart is Start for a node that may not.
+func (n *Node) TryStart() error {
+	n.Machine.boot()
+	onNet := n.Machine.Process()
+	p := &process{registry: prometheus.NewRegistry(), log: &logbook{}, done: make(chan struct{})}
+	made, err := node.New(n.cfg, node.Deps{
+		Listen: onNet.Listen, Dial: onNet.Dial, FS: n.Disk.FS(), Registry: p.registry, Logger: p.log.logger(),
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.node, p.cancel = made, cancel
+	go func() {
+		defer close(p.done)
+		p.err = made.Run(ctx)
+	}()
+	select {
+	case <-made.Ready():
+		n.swap(p)
+		return nil
+	case <-p.done:
+		cancel()
+		return errors.Join(errors.New("the node has ended"), p.err)
+	}
+}
+
+// Stop stops the node the graceful way, and returns how long that took.
+func (n *Node) Stop() time.Duration {
+	n.fleet.t.Helper()
+	start := time.Now()
+	n.Leave()
+	return n.Left(start)
+}
+
+// Leave tells the node to stop and does not wait; Left waits.
+func (n *Node) Leave() { n.now().cancel() }
+
+// Left waits until the node has stopped, checks what it leaves, and returns how long it took since
+// start.
+func (n *Node) Left(start time.Time) time.Duration {
+	n.fleet.t.Helper()
+	p := n.now()
+	<-p.done
+	took := time.Since(start)
+	n.swap(nil)
+	if p.err != nil {
+		n.fleet.t.Errorf("%s stopped with an error: %v", n.Name, p.err)
+	}
+	n.check(p)
+	return took
+}
+
+// Kill ends the node at this moment: what it does from now on nobody sees, neither on its disk nor on the
+// network. The next Start finds what the death has left. It may be called from a Tap or a Server's
+// answer, and does nothing to a node that is not running.
+func (n *Node) Kill(by Death) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil {
+		return
+	}
+	onNet := n.Machine.Process()
+	onNet.freeze()
+	n.Disk.crash(by)
+	onNet.end(by == PowerCut)
+	n.process.cancel() // it ends among itself
+	n.dead = append(n.dead, n.process)
+	n.process = nil
+}
+
+// Configure changes the configuration for the next Start.
+func (n *Node) Configure(edit func(*node.Config)) { edit(&n.cfg) }
+
+// URL is where the node serves.
+func (n *Node) URL() string { return "http://" + n.Machine.name }
+
+// Client is a client of the node on a machine of its own.
+func (n *Node) Client() *client.Client {
+	if n.client == nil {
+		n.client = n.fleet.Client(n, "client-of-"+n.Name+".test")
+	}
+	return n.client
+}
+
+// Log returns the messages that the running process has logged.
+func (n *Node) Log() []string { return n.now().log.messages() }
+
+// Gauge returns the sum of a metric of the running process over all its labels: of a gauge or counter
+// the value, of a histogram the count.
+func (n *Node) Gauge(name string) float64 {
+	families, err := n.now().registry.Gather()
+	if err != nil {
+		n.fleet.t.Errorf("metrics of %s: %v", n.Name, err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return sum(f)
+		}
+	}
+	return 0
+}
+
+func sum(f *dto.MetricFamily) (total float64) {
+	for _, m := range f.GetMetric() {
+		total += m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	return total
+}
+
+// WaitIdle waits until the node has no unfinished work: no job, no delivery.
+func (n *Node) WaitIdle() {
+	n.fleet.t.Helper()
+	n.fleet.Until(48*time.Hour, n.Name+" idle", func() bool { return n.Gauge("aquifer_queue_backlog") == 0 })
+}
+
+// levels are gauges that show how much there is of something that stays.
+func levels() map[string]bool {
+	return map[string]bool{"aquifer_store_bytes": true, "aquifer_wal_sync_lag_seconds": true, "aquifer_store_disk_full": true}
+}
+
+// work are the gauges of what may be left for the next process.
+func work() map[string]bool {
+	return map[string]bool{
+		"aquifer_queue_backlog": true, "aquifer_queue_waiting": true, "aquifer_queue_targets": true,
+		"aquifer_queue_lanes": true, "aquifer_queue_held_bytes": true,
+	}
+}
+
+// check fails the test for what a process that has stopped has left.
+func (n *Node) check(p *process) {
+	n.fleet.t.Helper()
+	families, err := p.registry.Gather()
+	if err != nil {
+		n.fleet.t.Errorf("metrics of %s: %v", n.Name, err)
+	}
+	for _, f := range families {
+		name := f.GetName()
+		if f.GetType() != dto.MetricType_GAUGE || levels()[name] || (n.KeepsWork && work()[name]) {
+			continue
+		}
+		if v := sum(f); v != 0 {
+			n.fleet.t.Errorf("%s has stopped with %s at %v", n.Name, name, v)
+		}
+	}
+	if failed := p.log.failures(); len(failed) > 0 && !n.MayFail {
+		n.fleet.t.Errorf("%s logged errors:\n%v", n.Name, failed)
+	}
+}
+
+// close ends the node with its test.
+func (n *Node) close() {
+	if p := n.now(); p != nil {
+		n.dump(p)
+		n.Stop()
+	}
+	for _, p := range n.dead {
+		n.dump(p)
+		<-p.done
+	}
+}
+
+// dump shows the log of a process if the test has failed.
+func (n *Node) dump(p *process) {
+	if n.fleet.t.Failed() {
+		n.fleet.t.Logf("log of %s:\n%s", n.Name, fmt.Sprint(p.log))
+	}
+}
