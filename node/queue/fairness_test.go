@@ -85,6 +85,32 @@ func TestTenantsShareEqually(t *testing.T) {
 	})
 }
 
+// A tenant that queues its next job when one is sent gets no more than one that queues all at once.
+func TestOneJobAtATimeIsNoWayToTheFront(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		counts := map[job.Tenant]int{}
+		busy, quick := laneOf("api", 1), laneOf("api", 2)
+		var q *rig
+		q = newRig(Config{Settings: settings(1e9, 1), Runner: runner(func(t *Turn) Verdict {
+			counts[t.Entry.Lane.Tenant]++
+			if t.Entry.Lane == quick && counts[busy.Tenant] < 500 {
+				q.add(quick, 1)
+			}
+			time.Sleep(time.Millisecond)
+			return Ended
+		})})
+		q.add(busy, 1000)
+		q.add(quick, 1)
+		stop := q.start(t)
+		q.idle(t)
+		stop()
+		q.empty(t)
+		if n := counts[quick.Tenant]; n < 499 || n > 501 {
+			t.Errorf("%d turns against 500", n)
+		}
+	})
+}
+
 func TestALaneIsFirstInFirstOut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var s starts
