@@ -79,6 +79,7 @@ func (f *Fleet) NewNode(name string, edit ...func(*node.Config)) *Node {
 		e(&cfg)
 	}
 	n := &Node{Name: name, Machine: f.Net.Machine(name + ".test"), Disk: NewDisk(), fleet: f, cfg: cfg}
+	n.client = f.Client(n, "client-of-"+name+".test")
 	f.nodes = append(f.nodes, n)
 	return n
 }
@@ -127,7 +128,7 @@ func (f *Fleet) Transport(machine string) http.RoundTripper {
 func (f *Fleet) Until(limit time.Duration, what string, ok func() bool) {
 	f.t.Helper()
 	end := time.Now().Add(limit)
-	for step := time.Millisecond; ; step = min(step*5/4+time.Millisecond, limit/20+time.Millisecond) {
+	for step := time.Millisecond; ; step = min(step*5/4+time.Millisecond, limit/200+time.Millisecond) {
 		synctest.Wait()
 		if ok() {
 			return

@@ -149,12 +149,7 @@ func (n *Node) Configure(edit func(*node.Config)) { edit(&n.cfg) }
 func (n *Node) URL() string { return "http://" + n.Machine.name }
 
 // Client is a client of the node on a machine of its own.
-func (n *Node) Client() *client.Client {
-	if n.client == nil {
-		n.client = n.fleet.Client(n, "client-of-"+n.Name+".test")
-	}
-	return n.client
-}
+func (n *Node) Client() *client.Client { return n.client }
 
 // Log returns the messages that the running process has logged.
 func (n *Node) Log() []string { return n.now().log.messages() }
