@@ -37,7 +37,6 @@ type Config struct {
 	RetryAfterMaxSeconds   int      `env:"AQUIFER_RETRY_AFTER_MAX_SECONDS" envDefault:"3600" unit:"s" min:"1" max:"86400" doc:"Longest wait that a target may ask for."`
 	MaxResponseBytes       int64    `env:"AQUIFER_RESPONSE_MAX_BYTES" envDefault:"16777216" unit:"bytes" min:"1" doc:"Largest answer that is read from a target; a longer one is cut and marked."`
 	FollowRedirects        int      `env:"AQUIFER_FOLLOW_REDIRECTS" envDefault:"0" min:"0" max:"5" doc:"Redirects that an attempt follows; 0 makes the redirect the result."`
-	IdleTimeoutSeconds     int      `env:"AQUIFER_IDLE_TIMEOUT_SECONDS" envDefault:"300" unit:"s" min:"1" max:"86400" doc:"How long the node remembers the pace of a target without work."`
 	Egress                 string   `env:"AQUIFER_EGRESS" envDefault:"any" oneof:"any,public" doc:"public also refuses private, loopback and shared addresses; link-local and cloud metadata addresses are always refused."`
 	EgressAllow            []string `env:"AQUIFER_EGRESS_ALLOW" unit:"hosts or CIDRs" doc:"Comma list of what the two rules above do not apply to."`
 
@@ -63,7 +62,7 @@ type Config struct {
 
 // PebbleConfig is how the store writes.
 type PebbleConfig struct {
-	WALSyncIntervalMS int `env:"AQUIFER_PEBBLE_WAL_SYNC_INTERVAL_MS" envDefault:"5" unit:"ms" min:"0" max:"1000" doc:"Upper bound of the time that synced writes wait to share one sync. Higher: fewer syncs, slower answers."`
+	WALSyncIntervalMS int `env:"AQUIFER_PEBBLE_WAL_SYNC_INTERVAL_MS" envDefault:"5" unit:"ms" min:"0" max:"1000" doc:"How long synced writes may wait to share one sync when many do; never more than 2 ms, whatever is set. Higher: fewer syncs, slower answers."`
 	FlushIntervalMS   int `env:"AQUIFER_PEBBLE_FLUSH_INTERVAL_MS" envDefault:"100" unit:"ms" min:"0" max:"60000" doc:"Time between background syncs, and so what a power cut can take; the death of the process takes nothing. 0 makes every write wait for its sync."`
 	CacheMB           int `env:"AQUIFER_PEBBLE_CACHE_MB" envDefault:"64" unit:"MB" min:"1" max:"65536" doc:"Block cache."`
 }
@@ -88,9 +87,6 @@ func (c *Config) RetryMaxBackoff() time.Duration { return seconds(c.RetryMaxBack
 
 // RetryAfterMax is the longest wait that a target may ask for.
 func (c *Config) RetryAfterMax() time.Duration { return seconds(c.RetryAfterMaxSeconds) }
-
-// IdleTimeout is how long a target without work is remembered.
-func (c *Config) IdleTimeout() time.Duration { return seconds(c.IdleTimeoutSeconds) }
 
 // QueuedTTL is how long a job may stay unfinished.
 func (c *Config) QueuedTTL() time.Duration { return seconds(c.QueuedTTLSeconds) }

