@@ -196,8 +196,8 @@ func (*submitCommand) examples() string {
   echo '{"user_id":"alice","idempotent_key":"order-17","method":"GET",
          "url":"https://example.com/","webhook_url":"https://example.com/hook"}' | aquifer job submit -
 
-The id of the job is all that is written to standard output. Sending the same --user and --key again
-is safe: it answers with the job that is there.
+Without --wait the id of the job is all that is written to standard output. Sending the same --user
+and --key again is safe: it answers with the job that is there.
 
 Try next: aquifer job watch ID, aquifer job get ID
 `
