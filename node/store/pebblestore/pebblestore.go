@@ -121,7 +121,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// openVolume makes the directory and gives up the ballast, which opening may need.
+// openVolume gives up the ballast, which opening may need. A directory that does not exist yet is left to
+// Pebble, which makes it durable too.
 func (s *Store) openVolume(ctx context.Context, o Options) error {
 	s.volume = &volume{FS: o.FS, logger: o.Logger, opening: ctx, closing: s.closing}
 	if o.FlushInterval > 0 {
@@ -129,9 +130,6 @@ func (s *Store) openVolume(ctx context.Context, o Options) error {
 		s.volume.logs = s.logs
 	}
 	s.volume.ballast = newBallast(o.FS, o.Dir, 2*memtableBytes(o), o.Logger)
-	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
-		return err
-	}
 	if err := s.volume.ballast.clear(); err != nil {
 		return err
 	}
