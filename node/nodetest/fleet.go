@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,9 @@ import (
 type Fleet struct {
 	Net *Network
 
-	t          testing.TB
+	t  testing.TB
+	mu sync.Mutex // guards what follows, as scenarios have many goroutines
+
 	nodes      []*Node
 	servers    []*Server
 	transports []*http.Transport
@@ -80,6 +83,8 @@ func (f *Fleet) NewNode(name string, edit ...func(*node.Config)) *Node {
 	}
 	n := &Node{Name: name, Machine: f.Net.Machine(name + ".test"), Disk: NewDisk(), fleet: f, cfg: cfg}
 	n.client = f.Client(n, "client-of-"+name+".test")
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.nodes = append(f.nodes, n)
 	return n
 }
@@ -87,8 +92,7 @@ func (f *Fleet) NewNode(name string, edit ...func(*node.Config)) *Node {
 // Target adds a server at name:80.
 func (f *Fleet) Target(name string) *Server {
 	s := NewServer(f.Net.Machine(name), "80")
-	f.servers = append(f.servers, s)
-	return s
+	return f.Add(s)
 }
 
 // Receiver adds a receiver at name:80.
@@ -96,6 +100,8 @@ func (f *Fleet) Receiver(name string) *Receiver { return &Receiver{f.Target(name
 
 // Add makes a server end with the fleet.
 func (f *Fleet) Add(s *Server) *Server {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.servers = append(f.servers, s)
 	return s
 }
@@ -119,6 +125,8 @@ func (f *Fleet) Transport(machine string) http.RoundTripper {
 			return m.Process().Dial(ctx, network, address)
 		},
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.transports = append(f.transports, tr)
 	return tr
 }

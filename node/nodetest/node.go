@@ -198,6 +198,9 @@ func work() map[string]bool {
 // check fails the test for what a process that has stopped has left.
 func (n *Node) check(p *process) {
 	n.fleet.t.Helper()
+	if n.fleet.t.Failed() {
+		return // the scenario has not come to its end
+	}
 	families, err := p.registry.Gather()
 	if err != nil {
 		n.fleet.t.Errorf("metrics of %s: %v", n.Name, err)
