@@ -61,6 +61,12 @@ func (b *ballast) release() bool {
 	return err == nil
 }
 
+// scarce reports whether so little is free that a compaction must not take it.
+func (b *ballast) scarce() bool {
+	use, err := b.fs.GetDiskUsage(b.dir)
+	return err == nil && use.AvailBytes < uint64(4*b.size)
+}
+
 // make takes the space. It reports whether the disk has room for it.
 func (b *ballast) make() bool {
 	b.mu.Lock()

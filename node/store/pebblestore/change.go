@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -127,17 +128,19 @@ func (s *Store) commit(ctx context.Context, c *change) (job.Order, error) {
 		return order, err
 	case <-ctx.Done():
 	}
+	err := s.waited(context.Cause(ctx))
 	if s.committer.withdraw(c) {
-		err := context.Cause(ctx)
-		if s.volume.full() {
-			err = store.ErrFull
-		}
 		return 0, s.abandon(c, err)
 	}
-	if s.volume.full() {
-		return 0, fmt.Errorf("%w: %w", store.ErrFull, context.Cause(ctx))
+	return 0, err
+}
+
+// waited says of a wait that ended without success whether it was for room on the disk.
+func (s *Store) waited(err error) error {
+	if s.volume.full() && !errors.Is(err, store.ErrClosed) {
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
 	}
-	return 0, context.Cause(ctx)
+	return err
 }
 
 // abandon gives up a change that was not handed over.

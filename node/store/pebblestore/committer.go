@@ -45,7 +45,9 @@ type committer struct {
 	// disk, and what merge works with.
 	next, reserved job.Order
 	writes         []write
-	flush          atomic.Bool // the memtable shall be flushed soon
+	// rescue runs in run after wantRescue; see Store.rescue.
+	rescue func()
+	wanted atomic.Bool
 
 	applied chan group
 	// since is when the batch that acknowledge waits for was applied, in Unix ns; 0 if none.
@@ -148,8 +150,8 @@ func (c *committer) run() {
 		if len(taken) > 0 {
 			c.apply(taken)
 		}
-		if c.flush.Swap(false) {
-			c.flushNow()
+		if c.wanted.Swap(false) {
+			c.rescue()
 		}
 		if more {
 			continue
@@ -161,16 +163,9 @@ func (c *committer) run() {
 	}
 }
 
-// wantFlush makes the committer have the memtable flushed, which makes the current log dispensable.
-func (c *committer) wantFlush() {
-	c.flush.Store(true)
+func (c *committer) wantRescue() {
+	c.wanted.Store(true)
 	c.signal()
-}
-
-func (c *committer) flushNow() {
-	if _, err := c.db.AsyncFlush(); err != nil {
-		c.volume.fail(err)
-	}
 }
 
 // apply makes one batch of the changes and applies it.

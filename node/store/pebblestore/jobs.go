@@ -19,7 +19,7 @@ func (s *Store) Insert(ctx context.Context, j *job.Job, d store.Durability) (sto
 	hash := j.Request.Key().Hash()
 	if keyed {
 		if err := s.keys.take(ctx, hash); err != nil {
-			return store.Inserted{}, err
+			return store.Inserted{}, s.waited(err)
 		}
 		holder, found, err := s.holder(ctx, hash)
 		if found || err != nil {
@@ -89,7 +89,7 @@ func (s *Store) reach(ctx context.Context, d store.Durability) (store.Durability
 // Find is store.Jobs.Find. A job that is being added is found once it is durable.
 func (s *Store) Find(ctx context.Context, key job.KeyHash) (store.Holder, error) {
 	if err := s.keys.free(ctx, key); err != nil {
-		return store.Holder{}, err
+		return store.Holder{}, s.waited(err)
 	}
 	holder, found, err := s.holder(ctx, key)
 	if err == nil && !found {
@@ -125,6 +125,10 @@ func (s *Store) holder(ctx context.Context, key job.KeyHash) (store.Holder, bool
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Holder{}, false, nil
+	}
+	if err == nil {
+		// On a store that has failed the holder may be one that never got to the disk.
+		err = s.volume.failure()
 	}
 	return h, err == nil, err
 }

@@ -15,7 +15,7 @@ import (
 // real sync, at the latest one interval after the first write that is waiting for it.
 //
 // A log whose sync has failed once vouches for nothing (https://lwn.net/Articles/752063): it counts as
-// unsynced until Pebble needs it no more, because its content was flushed to tables.
+// unsynced until its content stands in tables.
 type logs struct {
 	interval time.Duration
 	logger   *slog.Logger
@@ -24,7 +24,7 @@ type logs struct {
 
 	// mu guards all below. It is never held during a sync.
 	mu sync.Mutex
-	// doubted asks the store to flush, so that a doubtful log is given up. It must not block.
+	// doubted asks the store to flush, so that doubtful logs can be forgotten. It must not block.
 	doubted func()
 	dirty   map[*logFile]struct{} // with something written and not synced, open or closed
 	waiters []chan error
@@ -140,14 +140,25 @@ func (f *logFile) failure() error {
 	return f.volume.failure()
 }
 
-// retire forgets a log that Pebble has given up.
-func (l *logs) retire(name string) {
+// doubtful returns the logs whose sync has failed.
+func (l *logs) doubtful() []*logFile {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var list []*logFile
 	for f := range l.dirty {
-		if f.name == name {
-			delete(l.dirty, f)
+		if f.doubtful {
+			list = append(list, f)
 		}
+	}
+	return list
+}
+
+// forget drops logs that are needed no more.
+func (l *logs) forget(files []*logFile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range files {
+		delete(l.dirty, f)
 	}
 }
 

@@ -162,9 +162,10 @@ func (s *Store) openDatabase(ctx context.Context, o Options) error {
 }
 
 func (s *Store) start() {
+	s.committer.rescue = s.rescue
 	s.committer.start()
 	if s.logs != nil {
-		s.logs.setDoubted(s.committer.wantFlush)
+		s.logs.setDoubted(s.committer.wantRescue)
 	}
 	if !s.volume.ballast.make() {
 		s.volume.logger.Warn("disk is full: new jobs are refused, accepted ones go on")
@@ -172,6 +173,23 @@ func (s *Store) start() {
 	}
 	s.background.Go(func() { s.volume.ballast.watch(s.closing) })
 	s.readers.Go(s.fillFilter)
+}
+
+// rescue flushes the memtable, after which the logs that could not be synced are not needed any more.
+func (s *Store) rescue() {
+	doubtful := s.logs.doubtful()
+	flushed, err := s.db.AsyncFlush()
+	if err != nil {
+		s.volume.fail(err)
+		return
+	}
+	s.readers.Go(func() {
+		select {
+		case <-flushed:
+			s.logs.forget(doubtful)
+		case <-s.closing:
+		}
+	})
 }
 
 // groupInterval returns how long group commits wait; nil if they never do.

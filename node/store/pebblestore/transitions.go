@@ -15,7 +15,7 @@ func (s *Store) transition(
 	ctx context.Context, id job.ID, build func(*change) (func(job.Order), error),
 ) (job.Order, error) {
 	if err := s.jobs.take(ctx, id); err != nil {
-		return 0, err
+		return 0, s.waited(err)
 	}
 	leave, err := s.read(ctx)
 	if err != nil {

@@ -21,15 +21,18 @@ import (
 const (
 	// fullPause is how long a write that found the disk full waits before it tries again.
 	fullPause = 50 * time.Millisecond
-	// tablePause is how long a write of a table waits before it reports failure. Pebble tries a failed
-	// flush or compaction again at once, without a pause of its own.
+	// tablePause is how long the failure of a table is kept back. Pebble tries a failed flush or
+	// compaction again at once, without a pause of its own.
 	tablePause = time.Second
+	// compactionPause is the same for a compaction that finds no room.
+	compactionPause = 10 * time.Second
 )
 
 // volume is the file system below Pebble. It keeps from Pebble the errors that it does not survive.
 //
-// A full disk: the ballast is given up, and what does not fit waits until it does, except tables, whose
-// failure Pebble takes back. Any other failed write of something but a table means that what Pebble
+// A full disk: the ballast is given up, and what does not fit waits until it does. Tables are the
+// exception, as Pebble takes back a failed one: a flush is told after a pause that it has failed, and a
+// compaction, which can wait, has no claim on the ballast and must leave the last of the disk. Any other failed write of something but a table means that what Pebble
 // believes and what the disk has are about to differ: the volume freezes. From then on it changes
 // nothing on disk, makes new files in memory, tells Pebble that all went well, and the store refuses
 // every change with the error. So reads go on, and the disk keeps what a crash at that moment would
@@ -45,6 +48,7 @@ type volume struct {
 	opening context.Context
 	running atomic.Bool
 	closing <-chan struct{} // closed when nothing may wait any more
+	stuck   atomic.Int64    // writes that wait for room
 
 	frozen atomic.Bool // set, with err and limbo, once and for all
 	mu     sync.Mutex  // guards err
@@ -52,8 +56,8 @@ type volume struct {
 	limbo  *vfs.MemFS // takes what is created on a frozen volume
 }
 
-// full reports whether the disk is full: the ballast is out.
-func (v *volume) full() bool { return v.ballast.out.Load() }
+// full reports whether the disk is full: the ballast is out, or not even that was enough.
+func (v *volume) full() bool { return v.ballast.out.Load() || v.stuck.Load() > 0 }
 
 // failure returns why the store can no longer change; nil if it can.
 func (v *volume) failure() error {
@@ -79,54 +83,82 @@ func (v *volume) fail(err error) {
 	}
 }
 
+// purpose is what a file is for.
+type purpose uint8
+
+const (
+	vital      purpose = iota // logs, manifests and the like: Pebble does not survive that one fails
+	flush                     // a table made of a memtable; until it is there, the log is needed
+	compaction                // a table made of tables
+)
+
+func purposeOf(name string, category vfs.DiskWriteCategory) purpose {
+	switch {
+	case !strings.HasSuffix(name, ".sst") && !strings.HasSuffix(name, ".blob"):
+		return vital
+	case category == "pebble-compaction":
+		return compaction
+	default:
+		return flush
+	}
+}
+
 // attempt runs one change of the file system until it has worked or is beyond hope. done is false if
 // the volume is frozen; the operation then counts as done.
-func (v *volume) attempt(table bool, op func() error) (done bool, err error) {
-	for {
-		if v.frozen.Load() {
-			return false, nil
-		}
+func (v *volume) attempt(p purpose, op func() error) (done bool, err error) {
+	for !v.frozen.Load() {
 		err := op()
+		full := isFull(err)
 		switch {
 		case err == nil:
 			return true, nil
-		case isFull(err):
-			if v.ballast.release() {
-				continue
-			}
-			if err := v.wait(table, err); err != nil {
+		case full && p != compaction && v.ballast.release():
+		case !v.running.Load():
+			if !full || p == compaction || v.opening.Err() != nil {
 				return true, err
 			}
-		case table || !v.running.Load() || errors.Is(err, fs.ErrNotExist):
+			v.waitForRoom(fullPause)
+		case p != vital:
+			v.refuse(p, full)
+			return true, err
+		case full:
+			v.waitForRoom(fullPause)
+		case errors.Is(err, fs.ErrNotExist):
 			return true, err
 		default:
 			v.fail(err)
 		}
 	}
+	return false, nil
 }
 
-// wait lets some time pass on a full disk. It returns full if the caller must live with it.
-func (v *volume) wait(table bool, full error) error {
-	if !v.running.Load() {
-		select {
-		case <-v.opening.Done():
-			return full
-		default:
-		}
+// refuse passes the time before Pebble is told that a table cannot be written.
+func (v *volume) refuse(p purpose, full bool) {
+	switch {
+	case full && p == compaction:
+		v.pause(compactionPause)
+	case full:
+		v.waitForRoom(tablePause)
+	default:
+		v.pause(tablePause)
 	}
-	pause := fullPause
-	if table {
-		pause = tablePause
-	}
+}
+
+// waitForRoom passes some time on a full disk.
+func (v *volume) waitForRoom(d time.Duration) {
+	v.stuck.Add(1)
+	defer v.stuck.Add(-1)
+	v.pause(d)
+}
+
+// pause passes time. When the store closes it freezes the volume, so that whatever cannot be written
+// holds the closing up no longer.
+func (v *volume) pause(d time.Duration) {
 	select {
-	case <-time.After(pause):
+	case <-time.After(d):
 	case <-v.closing:
 		v.fail(store.ErrClosed)
 	}
-	if table {
-		return full
-	}
-	return nil
 }
 
 // isFull reports whether the error says that there is no room.
@@ -134,16 +166,16 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-func isTable(name string) bool {
-	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
-}
-
 func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
 // create runs one way of making a file.
 func (v *volume) create(name string, category vfs.DiskWriteCategory, op func() (vfs.File, error)) (vfs.File, error) {
 	var file vfs.File
-	done, err := v.attempt(isTable(name), func() (err error) {
+	p := purposeOf(name, category)
+	done, err := v.attempt(p, func() (err error) {
+		if p == compaction && v.ballast.scarce() {
+			return syscall.ENOSPC
+		}
 		file, err = op()
 		return err
 	})
@@ -153,7 +185,7 @@ func (v *volume) create(name string, category vfs.DiskWriteCategory, op func() (
 	if !done {
 		return v.createInLimbo(name, category)
 	}
-	f := volumeFile{File: file, volume: v, table: isTable(name)}
+	f := volumeFile{File: file, volume: v, purpose: p}
 	if v.logs != nil && isLog(name) {
 		return &logFile{volumeFile: f, logs: v.logs, name: name}, nil
 	}
@@ -172,13 +204,9 @@ func (v *volume) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 }
 
 func (v *volume) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := v.create(newname, category, func() (vfs.File, error) {
+	return v.create(newname, category, func() (vfs.File, error) {
 		return v.FS.ReuseForWrite(oldname, newname, category)
 	})
-	if err == nil && v.logs != nil {
-		v.logs.retire(oldname)
-	}
-	return f, err
 }
 
 func (v *volume) OpenReadWrite(
@@ -214,12 +242,12 @@ func (v *volume) Stat(name string) (vfs.FileInfo, error) {
 }
 
 func (v *volume) Rename(oldname, newname string) error {
-	_, err := v.attempt(false, func() error { return v.FS.Rename(oldname, newname) })
+	_, err := v.attempt(vital, func() error { return v.FS.Rename(oldname, newname) })
 	return err
 }
 
 func (v *volume) MkdirAll(dir string, perm os.FileMode) error {
-	_, err := v.attempt(false, func() error { return v.FS.MkdirAll(dir, perm) })
+	_, err := v.attempt(vital, func() error { return v.FS.MkdirAll(dir, perm) })
 	return err
 }
 
@@ -229,11 +257,7 @@ func (v *volume) Remove(name string) error {
 	if v.frozen.Load() {
 		return nil
 	}
-	err := v.FS.Remove(name)
-	if err == nil && v.logs != nil && isLog(name) {
-		v.logs.retire(name)
-	}
-	return err
+	return v.FS.Remove(name)
 }
 
 func (v *volume) Unwrap() vfs.FS { return v.FS }

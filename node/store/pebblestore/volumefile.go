@@ -8,13 +8,13 @@ import (
 // fails, so that Pebble writes it again; everything else seems to go well.
 type volumeFile struct {
 	vfs.File
-	volume *volume
-	table  bool
+	volume  *volume
+	purpose purpose
 }
 
 func (f *volumeFile) Write(p []byte) (int, error) {
 	written := 0
-	done, err := f.volume.attempt(f.table, func() error {
+	done, err := f.volume.attempt(f.purpose, func() error {
 		n, err := f.File.Write(p[written:])
 		written += n
 		return err
@@ -27,7 +27,7 @@ func (f *volumeFile) Write(p []byte) (int, error) {
 
 func (f *volumeFile) WriteAt(p []byte, at int64) (int, error) {
 	written := 0
-	done, err := f.volume.attempt(f.table, func() error {
+	done, err := f.volume.attempt(f.purpose, func() error {
 		n, err := f.File.WriteAt(p[written:], at+int64(written))
 		written += n
 		return err
@@ -49,7 +49,11 @@ func (f *volumeFile) sync(op func() error) error {
 		return f.frozen()
 	}
 	err := op()
-	if err == nil || f.table || !f.volume.running.Load() {
+	switch {
+	case err == nil || !f.volume.running.Load():
+		return err
+	case f.purpose != vital:
+		f.volume.refuse(f.purpose, isFull(err))
 		return err
 	}
 	f.volume.fail(err)
@@ -64,7 +68,7 @@ func (f *volumeFile) SyncTo(length int64) (bool, error) {
 }
 
 func (f *volumeFile) frozen() error {
-	if f.table {
+	if f.purpose != vital {
 		return f.volume.failure()
 	}
 	return nil
