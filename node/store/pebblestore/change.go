@@ -24,8 +24,6 @@ type change struct {
 	order  job.Order
 	// key is the idempotency key that the change takes; nil if none.
 	key *job.KeyHash
-	// early lets the change be answered when it is visible, before it is durable.
-	early bool
 	// visible runs in the committer as soon as the change is visible to readers; it may be nil.
 	visible func()
 	// settle runs once, just before the answer, whatever the answer is, also when nobody waits for it

@@ -60,7 +60,7 @@ type committer struct {
 // group is what one batch carries.
 type group struct {
 	batch   *pebble.Batch
-	changes []*change // those still to be answered
+	changes []*change
 	applied time.Time
 }
 
@@ -185,16 +185,11 @@ func (c *committer) apply(changes []*change) {
 		return
 	}
 	c.metrics.committed(len(changes))
-	g := group{batch: batch, changes: make([]*change, 0, len(changes)), applied: time.Now()}
+	g := group{batch: batch, changes: slices.Clone(changes), applied: time.Now()}
 	for _, ch := range changes {
 		if ch.visible != nil {
 			ch.visible()
 		}
-		if ch.early {
-			ch.answer(nil)
-			continue
-		}
-		g.changes = append(g.changes, ch)
 	}
 	c.waiting.Add(int64(len(g.changes)))
 	c.applied <- g

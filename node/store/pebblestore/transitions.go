@@ -38,8 +38,9 @@ func (s *Store) transition(
 	return s.commit(ctx, c)
 }
 
-// Begin is store.Transitions.Begin. With a flush interval it waits until the record has reached the
-// operating system, which takes no sync; else not even that long.
+// Begin is store.Transitions.Begin. With a flush interval the record has then reached the operating
+// system, which takes no sync. Without one it waits for the disk: the log is written and synced by one
+// goroutine, so a record that is not waited for may still be in memory when its process dies.
 func (s *Store) Begin(ctx context.Context, e job.Entry, next job.State, startedAt time.Time) error {
 	_, err := s.transition(ctx, e.ID, func(c *change) (func(job.Order), error) {
 		if _, open := s.attempts.get(e.ID); open {
@@ -50,7 +51,6 @@ func (s *Store) Begin(ctx context.Context, e job.Entry, next job.State, startedA
 				return nil, err
 			}
 		}
-		c.early = s.logs == nil
 		rec := attempt{Number: next.Tried, StartedAt: startedAt.UnixMilli()}
 		open := openAttempt{number: rec.Number, startedAt: rec.StartedAt, place: e}
 		return func(job.Order) {
