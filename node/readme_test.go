@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -323,4 +324,43 @@ func keysOf(s reflect.Type) (keys []string) {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// Every key and every header of the wire stands somewhere in the reference.
+func TestReferenceIsComplete(t *testing.T) {
+	readme := readReadme(t)
+	names := map[string]string{} // by what to look for: where it is from
+	for _, pattern := range []string{"api/*.go", "webhook/*.go", "dispatch/*.go", "job/decode.go", "job/text.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(`json:"(\w+)|(X-Aqueduct-[\w-]+\w)|aqueduct ?\+ ?"([\w-]+)"`).FindAllStringSubmatch(string(source), -1) {
+				switch {
+				case m[1] != "" && m[1] != "pool_id": // no node has pools
+					names[m[1]] = path
+				case m[2] != "":
+					names[m[2]] = path
+				case m[3] != "":
+					names["X-Aqueduct-"+m[3]] = path
+				}
+			}
+		}
+	}
+	for name, path := range names {
+		if !regexp.MustCompile("[`\" ]"+name+"[`\":]").MatchString(readme) && !strings.Contains(readme, "\n"+name+":") {
+			t.Errorf("%s of %s is not described", name, path)
+		}
+	}
+	if len(names) < 60 {
+		t.Errorf("only %d names found", len(names))
+	}
 }
