@@ -364,3 +364,38 @@ func TestReferenceIsComplete(t *testing.T) {
 		t.Errorf("only %d names found", len(names))
 	}
 }
+
+// A link between our documents leads somewhere: to a file, and to a heading of it.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	found := 0
+	for _, from := range []string{"../README.md", "../CONTRIBUTING.md", "../cmd/README.md", "../cmd/aquifer-bench/README.md", "README.md"} {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			found++
+			to := from
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(from), m[1])
+			}
+			target, err := os.ReadFile(to)
+			if err != nil || m[2] != "" && !slices.Contains(anchors(string(target)), m[2]) {
+				t.Errorf("%s: %s leads nowhere: %v", from, m[0], err)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d links found", found)
+	}
+}
+
+// anchors returns the names under which the headings of a document are found.
+func anchors(document string) (list []string) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(document, -1) {
+		heading := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		list = append(list, strings.ReplaceAll(heading, " ", "-"))
+	}
+	return list
+}
