@@ -26,62 +26,69 @@ type decision struct {
 	end     *job.End  // nil: retry
 	payload []byte    // the whole body, if the result in end has it cut
 	retryAt time.Time // when to retry
-	reason  string    // why the attempt failed
+	reason  string    // why the attempt failed; empty if it did not
 }
 
-// decide judges an attempt that has ended. jitter is uniform in [0,1).
-func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, sig pace.Signal, jitter float64) decision {
+// decide judges an attempt that has ended. hint is what the target said about coming back; jitter is
+// uniform in [0,1).
+//
+// An attempt that the node itself cut, because it stops, counts, but it says nothing about the target:
+// the next one is due at once.
+func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfter, jitter float64) decision {
 	now := out.StartedAt.Add(out.Took)
 	d := decision{
+		reason: out.Reason(),
 		attempt: job.Attempt{
-			Number:        s.State.Tried,
-			StartedAt:     out.StartedAt.UnixMilli(),
-			DurationMS:    out.Took.Milliseconds(),
-			Status:        out.Status,
-			Error:         out.Class,
-			MaybeExecuted: out.MaybeExecuted,
-			RetryAfter:    sig.RetryAfter.Raw,
+			Number: s.State.Tried, StartedAt: out.StartedAt.UnixMilli(), DurationMS: out.Took.Milliseconds(),
+			Status: out.Status, Error: out.Class, MaybeExecuted: out.MaybeExecuted, RetryAfter: hint.Raw,
 		},
 	}
-	if out.Class == "" && !out.Retryable() && !sig.NoRetry {
+	wait := p.wait(s.State.Tried-1, hint, jitter)
+	if out.Canceled() {
+		d.attempt.Error, d.reason, wait = job.CrashedWorker, string(job.CrashedWorker), 0
+	}
+	switch retryAt := now.Add(wait); {
+	case out.Class == "" && !out.NoRetry && !out.Retryable():
+		d.reason = ""
 		return p.completed(d, out, now)
-	}
-	d.reason = out.Reason()
-	if !out.Retryable() || sig.NoRetry || s.State.Tried >= s.Job.AttemptsAllowed() {
+	case !out.Retryable() || s.State.Tried >= s.Job.AttemptsAllowed():
 		return p.failed(d, out, now)
-	}
-	wait := p.wait(s.State.Tried-1, sig, jitter)
-	d.retryAt = now.Add(wait)
-	if s.Job.Expired(d.retryAt) {
+	case s.Job.Expired(retryAt):
 		d.reason = "retry_window_exhausted: " + d.reason
 		return p.failed(d, out, now)
+	default:
+		d.retryAt, d.attempt.RetryWaitMS = retryAt, wait.Milliseconds()
+		return d
 	}
-	d.attempt.RetryWaitMS = wait.Milliseconds()
-	return d
 }
 
 // wait is how long to wait after a failure that had so many before it: what the target says, else
 // the back-off.
-func (p Policy) wait(before int, sig pace.Signal, jitter float64) time.Duration {
-	if sig.RetryAfter.OK {
-		return min(max(sig.RetryAfter.Wait, pace.MinBackoff), p.RetryAfterMax)
+func (p Policy) wait(before int, hint pace.RetryAfter, jitter float64) time.Duration {
+	if hint.OK {
+		return hint.Capped(p.RetryAfterMax).Wait
 	}
 	return pace.Backoff(before, p.BackoffMax, jitter)
 }
 
+// completed ends the job with the answer.
 func (p Policy) completed(d decision, out dispatch.Outcome, now time.Time) decision {
-	d.end = &job.End{Status: job.Completed, Keep: p.CompletedTTL.Milliseconds()}
-	return p.ended(d, out, now)
+	d = p.ended(d, out, now)
+	d.end.Status, d.end.Keep = job.Completed, p.CompletedTTL.Milliseconds()
+	d.end.Result.ContentType = out.Header.Get("Content-Type")
+	return d
 }
 
+// failed ends the job, with the answer if there was one; its content type is kept of completed jobs
+// only.
 func (p Policy) failed(d decision, out dispatch.Outcome, now time.Time) decision {
-	d.end = &job.End{Status: job.Failed, Keep: p.FailedTTL.Milliseconds(), Reason: d.reason}
-	return p.ended(d, out, now)
+	d = p.ended(d, out, now)
+	d.end.Status, d.end.Keep, d.end.Reason = job.Failed, p.FailedTTL.Milliseconds(), d.reason
+	return d
 }
 
 func (p Policy) ended(d decision, out dispatch.Outcome, now time.Time) decision {
-	d.end.At = now.UnixMilli()
-	d.end.Last = &d.attempt
+	d.end = &job.End{At: now.UnixMilli(), Last: &d.attempt}
 	if out.Class != "" {
 		return d
 	}
@@ -89,8 +96,6 @@ func (p Policy) ended(d decision, out dispatch.Outcome, now time.Time) decision 
 	if cut {
 		d.payload = out.Body
 	}
-	d.end.Result = &job.Result{
-		Status: out.Status, ContentType: out.Header.Get("Content-Type"), Body: kept, Truncated: cut, Partial: out.Truncated,
-	}
+	d.end.Result = &job.Result{Status: out.Status, Body: kept, Truncated: cut, Partial: out.Truncated}
 	return d
 }

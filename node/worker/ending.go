@@ -15,6 +15,7 @@ import (
 
 // Ledger is what ending a job needs of the store.
 type Ledger interface {
+	Get(ctx context.Context, id job.ID) (job.Snapshot, error)
 	Finish(ctx context.Context, f store.Finish) (job.Entry, error)
 	Settle(ctx context.Context, id job.ID, next job.Webhook) error
 }
@@ -29,14 +30,15 @@ type Listeners interface {
 
 // Ending brings jobs to their end: the result and the owed delivery in one step of the store, then the
 // listeners, then the delivery unless a listener has the result. It holds no slot of a target
-// meanwhile.
+// meanwhile. It is safe for concurrent use.
 type Ending struct {
 	Ledger     Ledger
 	Listeners  Listeners
 	Deliveries intake.Queue
 	Logger     *slog.Logger
 
-	waits sync.WaitGroup // confirmations that are awaited
+	failures failures       // of the store
+	waits    sync.WaitGroup // confirmations that are awaited
 }
 
 // Final is the end of one job.
@@ -49,55 +51,72 @@ type Final struct {
 	Unconfirmed bool
 }
 
-// End ends a job. It returns when the end is recorded; store.ErrStale says that it had ended
-// before, and any other error that nothing was recorded.
+// End ends a job. It returns when the end is recorded; store.ErrStale says that it had ended before,
+// and any other error that nothing was recorded, unless the store is closed.
 func (e *Ending) End(ctx context.Context, f Final) error {
 	next, ok := f.From.Finish(f.End)
 	if !ok {
 		return store.ErrStale
 	}
 	place, _ := e.Deliveries.Reserve(f.Job.WebhookLane(), f.Job.ID)
-	entry, err := e.Ledger.Finish(ctx, store.Finish{Job: f.Job, From: f.From, Next: next, Payload: f.Payload})
+	settle := place.Cancel
+	defer func() { settle() }() // also if what is between breaks: a delivery that is owed is made
+	entry, err := e.finish(ctx, store.Finish{Job: f.Job, From: f.From, Next: next, Payload: f.Payload})
 	if err != nil {
-		place.Cancel()
 		return err
 	}
-	crashpoint.Reach(crashpoint.Recorded)
 	s := &job.Snapshot{Job: f.Job, State: next, Webhook: job.Webhook{State: job.WebhookPending, Order: entry.Order}}
+	settle = func() { place.Push(entry, s) }
+	crashpoint.Reach(crashpoint.Recorded)
 	if !e.Listeners.Listening(f.Job.ID) {
-		place.Push(entry, s)
 		return nil
 	}
 	last := events.Terminal(*s, f.Payload)
 	if f.Unconfirmed {
 		e.Listeners.Publish(f.Job.ID, last)
-		place.Push(entry, s)
 		return nil
 	}
-	e.waits.Go(func() { e.confirm(ctx, s, place, entry, last) })
+	settle = func() {} // the confirmation does
+	e.waits.Go(func() { e.confirm(ctx, s, place, last) })
 	return nil
 }
 
+func (e *Ending) finish(ctx context.Context, f store.Finish) (entry job.Entry, err error) {
+	err = store.Certain(ctx, e.Ledger, f.Job.ID,
+		func(ctx context.Context) error {
+			entry, err = e.Ledger.Finish(ctx, f)
+			return err
+		},
+		func(s job.Snapshot) bool {
+			entry = job.Entry{Lane: f.Job.WebhookLane(), Order: s.Webhook.Order, ID: f.Job.ID}
+			return s.State.Phase().Ended()
+		})
+	return entry, err
+}
+
 // confirm waits for a stream to have the result, and owes the delivery if none has.
-func (e *Ending) confirm(ctx context.Context, s *job.Snapshot, place intake.Place, entry job.Entry, last events.Event) {
+func (e *Ending) confirm(ctx context.Context, s *job.Snapshot, place intake.Place, last events.Event) {
+	owed := job.Entry{Lane: s.Job.WebhookLane(), Order: s.Webhook.Order, ID: s.Job.ID}
 	if !e.Listeners.End(ctx, s.Job.ID, last) {
-		place.Push(entry, s)
+		place.Push(owed, s)
 		return
 	}
-	err := e.Ledger.Settle(ctx, s.Job.ID, job.Webhook{State: job.WebhookSkipped})
-	if err != nil {
-		// The delivery stays owed: it is made although a stream had the result.
-		e.Logger.Warn("delivery not skipped", "job", s.Job.ID, "error", err)
-		place.Push(entry, s)
+	err := e.persist(ctx, "skip", func() error {
+		return e.Ledger.Settle(context.WithoutCancel(ctx), s.Job.ID, job.Webhook{State: job.WebhookSkipped})
+	})
+	if err != nil && !movedOn(err) {
+		// The node stops. The next one delivers although a stream had the result.
+		place.Push(owed, s)
 		return
 	}
-	place.Cancel()
+	place.Cancel() // it is settled: now, or by a try before that had failed
 }
 
 // Wait returns when no confirmation is awaited any more.
 func (e *Ending) Wait() { e.waits.Wait() }
 
-// Expire ends a job whose deadline passed while it waited.
+// Expire ends a job whose deadline passed while it waited. Its delivery is owed even if a stream sees
+// the end.
 func (e *Ending) Expire(ctx context.Context, s job.Snapshot, keep time.Duration) error {
 	return e.End(ctx, Final{
 		Job: s.Job, From: s.State, Unconfirmed: true,

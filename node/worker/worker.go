@@ -1,17 +1,17 @@
 // Package worker carries a job through its turn at its target: it records that an attempt begins,
 // has it made, judges the outcome, and records the end or the next try.
 //
-// Each step is durable before the next one that the world can see, so a process that dies in between
-// leaves a job that the next one takes up. A worker holds its target's slot only while the call is
-// open; a store that cannot record holds it longer, on purpose: a node that cannot write down what
-// it does must not go on doing it.
+// Each step is recorded before the next one that the world can see, so a process that dies in between
+// leaves a job that the next one takes up. A worker holds its target's slot while the attempt is
+// recorded and while the call is open, not while the outcome is recorded: a node that cannot write
+// down what it does stops when all slots wait for the beginning of an attempt.
 package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/crashpoint"
@@ -55,41 +55,66 @@ type Worker struct{ Config }
 // New returns a worker.
 func New(c Config) *Worker { return &Worker{c} }
 
-// Run takes one turn.
-func (w *Worker) Run(ctx context.Context, t *queue.Turn) queue.Verdict {
+// Run takes one turn. It returns when the outcome is recorded. When ctx ends, the attempt is cut, what
+// is known is still recorded, and a job that is unfinished then stays where it is, for the next process.
+func (w *Worker) Run(ctx context.Context, t *queue.Turn) (v queue.Verdict) {
+	started := time.Now()
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.Logger.Error("turn panicked", "job_id", t.Entry.ID.String(), "panic", cause, "stack", string(debug.Stack()))
+			t.Release(pace.Signal{})
+			v = w.abandon(ctx, t.Entry.ID, started)
+		}
+	}()
+	return w.turn(ctx, t)
+}
+
+func (w *Worker) turn(ctx context.Context, t *queue.Turn) queue.Verdict {
 	s, err := w.snapshot(ctx, t)
-	if err != nil || s.State.Phase().Ended() {
-		t.Release(pace.Signal{})
-		return queue.Ended
+	if err != nil {
+		return w.leave("read", err)
 	}
 	if s.Job.Expired(time.Now()) {
 		t.Release(pace.Signal{})
-		w.persist(ctx, "expire", func(ctx context.Context) error { return w.Ending.Expire(ctx, s, w.Policy.FailedTTL) })
-		return queue.Ended
+		return w.step(ctx, "expire", func() error { return w.Ending.Expire(ctx, s, w.Policy.FailedTTL) })
 	}
 	next, ok := s.State.Begin(s.State.Tried + 1)
 	if !ok {
-		t.Release(pace.Signal{})
 		return queue.Ended
+	}
+	if ctx.Err() != nil {
+		return queue.Waits
+	}
+	if err := w.begin(ctx, t.Entry, next); err != nil {
+		return w.leave("begin", err)
 	}
 	s.State = next
-	if !w.persist(ctx, "begin", func(ctx context.Context) error { return w.Store.Begin(ctx, t.Entry, s.State, time.Now()) }) {
-		t.Release(pace.Signal{})
-		return queue.Ended
-	}
 	return w.attempt(ctx, t, s)
 }
 
-// snapshot is the job of the turn, read until the store can be read or the job is gone.
-func (w *Worker) snapshot(ctx context.Context, t *queue.Turn) (s job.Snapshot, err error) {
+// snapshot is the job of the turn.
+func (w *Worker) snapshot(ctx context.Context, t *queue.Turn) (job.Snapshot, error) {
 	if t.Held != nil {
 		return *t.Held, nil
 	}
-	w.persist(ctx, "read", func(ctx context.Context) error {
-		s, err = w.Store.Get(ctx, t.Entry.ID)
+	return w.read(ctx, t.Entry.ID)
+}
+
+// read reads a job until the store can be read or the job is gone.
+func (w *Worker) read(ctx context.Context, id job.ID) (s job.Snapshot, err error) {
+	err = w.Ending.persist(ctx, "read", func() error {
+		s, err = w.Store.Get(context.WithoutCancel(ctx), id)
 		return err
 	})
 	return s, err
+}
+
+func (w *Worker) begin(ctx context.Context, e job.Entry, next job.State) error {
+	return w.Ending.persist(ctx, "begin", func() error {
+		return store.Certain(ctx, w.Store, e.ID,
+			func(ctx context.Context) error { return w.Store.Begin(ctx, e, next, time.Now()) },
+			func(s job.Snapshot) bool { return s.State.Tried == next.Tried })
+	})
 }
 
 // attempt makes the call and records what came of it.
@@ -99,23 +124,36 @@ func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot) que
 	out, sig := w.Sender.Do(ctx, w.call(t, s))
 	t.Release(sig)
 	crashpoint.Reach(crashpoint.Answered)
-	if ctx.Err() != nil && out.Class != "" {
-		out.Class, sig = job.CrashedWorker, pace.Signal{Failed: true} // the node stops in the middle of the attempt
-	}
-	d := w.Policy.decide(s, out, sig, rand.Float64())
+	d := w.Policy.decide(s, out, sig.RetryAfter, rand.Float64())
 	if d.end != nil {
 		f := Final{Job: s.Job, From: s.State, End: *d.end, Payload: d.payload}
-		w.persist(ctx, "finish", func(ctx context.Context) error { return w.Ending.End(ctx, f) })
-		return queue.Ended
+		return w.step(ctx, "finish", func() error { return w.Ending.End(ctx, f) })
 	}
 	next, ok := s.State.Retry(d.attempt, d.retryAt.UnixMilli())
-	if !ok || !w.persist(ctx, "retry", func(ctx context.Context) error { return w.Store.Retry(ctx, t.Entry, next) }) {
+	if !ok {
 		return queue.Ended
+	}
+	if err := w.retry(ctx, t.Entry, next); err != nil {
+		return w.leave("retry", err)
 	}
 	s.State = next
 	w.Ending.Listeners.Publish(s.Job.ID, events.Retrying(s, d.reason))
 	w.Wake(d.retryAt)
 	return queue.Waits
+}
+
+func (w *Worker) retry(ctx context.Context, e job.Entry, next job.State) error {
+	return w.Ending.persist(ctx, "retry", func() error {
+		return store.Certain(ctx, w.Store, e.ID,
+			func(ctx context.Context) error { return w.Store.Retry(ctx, e, next) },
+			func(s job.Snapshot) bool { return !open(s.State) })
+	})
+}
+
+// open reports whether the latest attempt of a job has begun and is not recorded as ended.
+func open(s job.State) bool {
+	n := len(s.Attempts)
+	return s.Tried > 0 && (n == 0 || s.Attempts[n-1].Number < s.Tried)
 }
 
 // call is what goes to the target.
@@ -142,37 +180,45 @@ func LoadOf(t *queue.Turn) dispatch.Load {
 	}
 }
 
-// persist does a step of the store until it is done, the job is beyond it, or the node stops. It
-// reports whether the step was done. A store that fails is asked again, a little later each time:
-// an outcome in hand must not get lost because a disk is full for a minute. A node that stops still
-// records what it has in hand; the closing store ends the wait for a disk that takes nothing.
-func (w *Worker) persist(ctx context.Context, step string, do func(context.Context) error) bool {
-	recording := context.WithoutCancel(ctx)
-	for failures := 0; ; failures++ {
-		err := do(recording)
-		switch {
-		case err == nil:
-			return true
-		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrNotFound):
-			w.Logger.Info("job has moved on", "step", step)
-			return false
-		case errors.Is(err, store.ErrClosed), ctx.Err() != nil:
-			return false
-		}
-		w.Logger.Error("job not recorded", "step", step, "error", err)
-		if !sleep(ctx, pace.Backoff(failures, 10*time.Second, rand.Float64())) {
-			return false
+// abandon fails a job in whose turn this program broke: another try would break it again.
+func (w *Worker) abandon(ctx context.Context, id job.ID, started time.Time) queue.Verdict {
+	s, err := w.read(ctx, id)
+	switch {
+	case err != nil:
+		return w.leave("read", err)
+	case s.State.Phase().Ended():
+		return queue.Ended
+	case s.State.DueAt != 0: // the turn had done its part
+		return queue.Waits
+	}
+	now := time.Now()
+	end := job.End{
+		Status: job.Failed, At: now.UnixMilli(), Keep: w.Policy.FailedTTL.Milliseconds(), Reason: job.ReasonPanic,
+	}
+	if open(s.State) {
+		end.Last = &job.Attempt{
+			Number: s.State.Tried, StartedAt: started.UnixMilli(), DurationMS: now.Sub(started).Milliseconds(),
+			Error: job.Internal, MaybeExecuted: true,
 		}
 	}
+	f := Final{Job: s.Job, From: s.State, End: end}
+	return w.step(ctx, "fail", func() error { return w.Ending.End(ctx, f) })
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+// step does the last step of a job's life.
+func (w *Worker) step(ctx context.Context, name string, do func() error) queue.Verdict {
+	if err := w.Ending.persist(ctx, name, do); err != nil {
+		return w.leave(name, err)
 	}
+	return queue.Ended
+}
+
+// leave says where a job stands whose turn could not go on: elsewhere, because it had moved on before,
+// or where it was, because the node stops. It counts as backlog then, but waits for the next process.
+func (w *Worker) leave(step string, err error) queue.Verdict {
+	if movedOn(err) {
+		w.Logger.Warn("job has moved on", "step", step, "error", err)
+		return queue.Ended
+	}
+	return queue.Waits
 }
