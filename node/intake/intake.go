@@ -8,6 +8,7 @@ package intake
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/crashpoint"
@@ -64,11 +65,16 @@ type Config struct {
 	Strict bool
 }
 
-// Intake accepts jobs. It has no state of its own and is safe for concurrent use.
-type Intake struct{ Config }
+// Intake accepts jobs. It is safe for concurrent use.
+type Intake struct {
+	Config
+	// redelivering has the ids of the jobs whose delivery is just being owed again: the queue takes
+	// a job from one caller at a time.
+	redelivering sync.Map
+}
 
 // New returns an intake.
-func New(c Config) *Intake { return &Intake{c} }
+func New(c Config) *Intake { return &Intake{Config: c} }
 
 // Submission is one request with what its caller asked of the node.
 type Submission struct {
@@ -94,54 +100,24 @@ type Receipt struct {
 // Submit accepts a request, or finds the job that has its key. Errors are faults: Draining,
 // Overloaded, Mismatch (a strict node, another payload), Unavailable (nothing can be stored now).
 func (in *Intake) Submit(ctx context.Context, s Submission) (Receipt, error) {
-	if in.Draining() {
-		return Receipt{}, fault.New(fault.Draining, "the node is draining")
+	if err := in.serving(); err != nil {
+		return Receipt{}, err
 	}
 	holder, err := in.Store.Find(ctx, s.Request.Key().Hash())
 	switch {
 	case err == nil:
 		return in.duplicate(ctx, s.Request, holder)
 	case !errors.Is(err, store.ErrNotFound):
-		return Receipt{}, unavailable(err)
+		return Receipt{}, storeFault(err)
 	}
 	return in.accept(ctx, s, job.ID{})
 }
 
-// Redrive runs an ended job again, as a new job with the same request. Errors are faults as of
-// Submit; NotFound and Conflict say that there is no such job or that it has not ended.
-func (in *Intake) Redrive(ctx context.Context, id job.ID) (Receipt, error) {
+// serving refuses work when the node shuts down.
+func (in *Intake) serving() error {
 	if in.Draining() {
-		return Receipt{}, fault.New(fault.Draining, "the node is draining")
+		return fault.New(fault.Draining, "the node is draining")
 	}
-	old, err := in.get(ctx, id)
-	if err != nil {
-		return Receipt{}, err
-	}
-	if status := old.State.Phase(); !status.Ended() {
-		return Receipt{}, fault.New(fault.Conflict, "only an ended job can be redriven, %s is %s", id, status)
-	}
-	request := old.Job.Request
-	request.ExecuteBefore = 0 // it bounded the first run
-	return in.accept(ctx, Submission{Request: &request}, id)
-}
-
-// Redeliver owes the result of an ended job to its webhook again. Errors are faults as of Redrive.
-func (in *Intake) Redeliver(ctx context.Context, id job.ID) error {
-	s, err := in.get(ctx, id)
-	if err != nil {
-		return err
-	}
-	lane := s.Job.WebhookLane()
-	place, _ := in.Deliveries.Reserve(lane, id)
-	e, err := in.Store.Owe(ctx, id)
-	if err != nil {
-		place.Cancel()
-		if errors.Is(err, store.ErrStale) {
-			return fault.New(fault.Conflict, "only a settled delivery can be redriven, that of %s is %s", id, s.Webhook.Phase())
-		}
-		return unavailable(err)
-	}
-	place.Push(e, nil)
 	return nil
 }
 
@@ -155,21 +131,38 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 		return Receipt{}, err
 	}
 	place, load := in.Calls.Reserve(j.Lane(), j.ID)
-	done, err := in.Store.Insert(ctx, j, s.Durability)
-	if err != nil {
+	done, stored, err := in.insert(ctx, j, s.Durability)
+	if !stored {
 		place.Cancel()
-		return Receipt{}, unavailable(err)
+	} else {
+		crashpoint.Reach(crashpoint.Stored)
+		place.Push(done.Entry, &job.Snapshot{Job: j})
+		in.Wake(time.UnixMilli(j.Deadline))
 	}
-	if done.Holder != nil {
-		place.Cancel()
+	switch {
+	case err != nil:
+		return Receipt{}, storeFault(err)
+	case done.Holder != nil:
 		return in.duplicate(ctx, s.Request, *done.Holder)
 	}
-	crashpoint.Reach(crashpoint.Stored)
-	place.Push(done.Entry, &job.Snapshot{Job: j})
-	in.Wake(time.UnixMilli(j.Deadline))
 	return Receipt{
 		ID: j.ID, Status: job.Queued, Durability: done.Durability, Load: load, RedriveOf: redriveOf,
 	}, nil
+}
+
+// insert stores a new job and reports whether it is there. An error beside that is of a job that is
+// there but may not be as durable as it was to be: it runs, and nobody is told that it was accepted.
+func (in *Intake) insert(ctx context.Context, j *job.Job, d store.Durability) (done store.Inserted, stored bool, err error) {
+	unsure := store.Certain(ctx, in.Store, j.ID,
+		func(ctx context.Context) error {
+			done, err = in.Store.Insert(ctx, j, d)
+			return err
+		},
+		func(s job.Snapshot) bool {
+			done.Entry = job.Entry{Lane: j.Lane(), Order: s.State.Order, ID: j.ID}
+			return true
+		})
+	return done, unsure == nil && done.Holder == nil, err
 }
 
 // size is about how many bytes the record of a request has.
@@ -194,8 +187,8 @@ func (in *Intake) newJob(r *job.Request, redriveOf job.ID) (*job.Job, error) {
 	return &job.Job{ID: id, Request: *r, CreatedAt: now.UnixMilli(), Deadline: deadline, RedriveOf: redriveOf}, nil
 }
 
-// duplicate answers with the job that has the key. A job that expires this very moment counts as
-// queued nowhere: the caller is told to come again, and the key is free then.
+// duplicate answers with the job that has the key. One that expires this very moment is no answer:
+// the caller is told to come again, when the key is free.
 func (in *Intake) duplicate(ctx context.Context, r *job.Request, h store.Holder) (Receipt, error) {
 	mismatch := h.Payload != r.Payload()
 	if mismatch && in.Strict {
@@ -206,26 +199,20 @@ func (in *Intake) duplicate(ctx context.Context, r *job.Request, h store.Holder)
 		return Receipt{}, &fault.Error{Kind: fault.Unavailable, Detail: "the job of this key is just expiring", RetryAfter: time.Second}
 	}
 	if err != nil {
-		return Receipt{}, unavailable(err)
+		return Receipt{}, storeFault(err)
 	}
 	return Receipt{ID: h.ID, Status: s.State.Phase(), Duplicate: true, PayloadMismatch: mismatch}, nil
 }
 
-func (in *Intake) get(ctx context.Context, id job.ID) (job.Snapshot, error) {
-	s, err := in.Store.Get(ctx, id)
+// storeFault says that the store cannot do its part, in words for the caller.
+func storeFault(err error) error {
+	detail := "the store cannot take the job now"
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return s, fault.New(fault.NotFound, "job not found")
-	case err != nil:
-		return s, unavailable(err)
-	}
-	return s, nil
-}
-
-// unavailable says that the store cannot do its part, in words for the caller.
-func unavailable(err error) error {
-	detail := "the store cannot take the job now"
-	if errors.Is(err, store.ErrFull) {
+		return fault.New(fault.NotFound, "job not found")
+	case errors.Is(err, store.ErrClosed):
+		return fault.Wrap(fault.Draining, err, "the node is draining")
+	case errors.Is(err, store.ErrFull):
 		detail = "the disk is full"
 	}
 	return &fault.Error{Kind: fault.Unavailable, Detail: detail, RetryAfter: 5 * time.Second, Err: err}
