@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +29,7 @@ type Store interface {
 
 // Line is a queue whose retries the agenda keeps.
 type Line interface {
-	// Resume counts due work that is about to join its lane again.
+	// Resume marks due work that is about to join its lane again. It is counted already.
 	Resume(lane job.Lane, id job.ID) intake.Place
 	// Withdraw takes a job that waits at e out of its lane; false if it does not wait there.
 	Withdraw(e job.Entry) bool
@@ -47,22 +49,29 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Limits of one step, so that no step is long.
 const (
+	// dueBatch is how many due things are read at once, expireBatch how many jobs are removed at once.
 	dueBatch    = 256
 	expireBatch = 1000
-	// recheck is how soon the agenda looks again at deadlines of jobs that are being sent, and at
-	// a store that failed.
+	// together is how many due things are done at a time, so that their changes share the way to the
+	// disk.
+	together = 64
+	// recheck is how soon the agenda looks again at what could not be done, and at a store that failed.
 	recheck = time.Second
-	// longest is how long it sleeps when nothing is due, so that a clock that jumps is noticed.
+	// longest is how long it sleeps at most, so that a clock that jumps is noticed.
 	longest = time.Minute
 )
 
-// Agenda does what has come due. Wake may be called from anywhere; the rest belongs to Run.
+// never is a time that does not come, in Unix ms.
+const never = math.MaxInt64
+
+// Agenda does what has come due. Wake may be called from anywhere, Run by one goroutine at a time.
 type Agenda struct {
 	Config
-	// next is when Run looks again, in Unix ms; Wake compares with it to signal only when needed.
-	next   atomic.Int64
+	// next is when Run looks again at the latest, in Unix ms. Wake may bring it forward; Run alone puts
+	// it off.
+	next atomic.Int64
+	// signal has a token when Wake has brought next forward.
 	signal chan struct{}
 }
 
@@ -73,7 +82,7 @@ func New(c Config) *Agenda {
 
 // Wake says that something comes due at a time.
 func (a *Agenda) Wake(at time.Time) {
-	if at.UnixMilli() >= a.next.Load() {
+	if !a.bringForward(at) {
 		return
 	}
 	select {
@@ -82,134 +91,106 @@ func (a *Agenda) Wake(at time.Time) {
 	}
 }
 
+// bringForward makes Run look at a time, if it does not look earlier anyway.
+func (a *Agenda) bringForward(at time.Time) bool {
+	ms := at.UnixMilli()
+	for {
+		next := a.next.Load()
+		if ms >= next {
+			return false
+		}
+		if a.next.CompareAndSwap(next, ms) {
+			return true
+		}
+	}
+}
+
 // Run works until ctx ends.
 func (a *Agenda) Run(ctx context.Context) error {
-	sweep := time.NewTicker(a.Sweep)
-	defer sweep.Stop()
-	for {
-		// A Wake during the step signals, as its time is compared with zero or with a time past.
-		a.next.Store(1<<63 - 1)
-		wait := a.step(ctx)
-		a.next.Store(time.Now().Add(wait).UnixMilli())
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-sweep.C:
-			a.expire(ctx)
-		case <-a.signal:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-// step does what is due now and returns how long nothing else will be.
-func (a *Agenda) step(ctx context.Context) time.Duration {
-	held := 0 // deadlines of jobs that are being sent: they stay due until the attempt ends
+	var sweeping sync.WaitGroup
+	defer sweeping.Wait()
+	sweeping.Go(func() { a.sweep(ctx) })
 	for ctx.Err() == nil {
-		now := time.Now()
-		due, next, err := a.Store.Due(ctx, now, dueBatch+held)
-		if err != nil {
-			return a.failed("due work not read", err)
+		a.next.Store(never)
+		if next := a.step(ctx); !next.IsZero() {
+			a.bringForward(next)
 		}
-		stuck := 0
-		for _, d := range due {
-			done, err := a.do(ctx, d)
-			if err != nil {
-				return a.failed("due work not done", err)
-			}
-			if !done {
-				stuck++
-			}
-		}
-		if len(due) == dueBatch+held {
-			held = stuck
-			continue
-		}
-		return a.until(next, now, stuck)
+		a.sleep(ctx)
 	}
-	return longest
-}
-
-func (a *Agenda) until(next, now time.Time, stuck int) time.Duration {
-	wait := longest
-	if !next.IsZero() {
-		wait = min(wait, next.Sub(now))
-	}
-	if stuck > 0 {
-		wait = min(wait, recheck)
-	}
-	return max(wait, 0)
-}
-
-func (a *Agenda) failed(message string, err error) time.Duration {
-	if !errors.Is(err, store.ErrClosed) && !errors.Is(err, context.Canceled) {
-		a.Logger.Error(message, "error", err)
-	}
-	return recheck
-}
-
-// do does one thing that is due; done is false if it must stay due for now.
-func (a *Agenda) do(ctx context.Context, d store.Due) (done bool, err error) {
-	switch d.Kind {
-	case store.DueCall:
-		return true, a.requeue(ctx, a.Calls, d)
-	case store.DueDelivery:
-		return true, a.requeue(ctx, a.Deliveries, d)
-	default:
-		return a.deadline(ctx, d)
-	}
-}
-
-func (a *Agenda) requeue(ctx context.Context, line Line, d store.Due) error {
-	place := line.Resume(d.Lane, d.ID)
-	e, err := a.Store.Requeue(ctx, d)
-	if err != nil {
-		place.Cancel()
-		return ignoreStale(err)
-	}
-	place.Push(e, nil)
 	return nil
 }
 
-// deadline fails a job that waits: in its lane, or for a retry.
-func (a *Agenda) deadline(ctx context.Context, d store.Due) (done bool, err error) {
-	s, err := a.Store.Get(ctx, d.ID)
-	if err != nil {
-		return true, ignoreStale(err)
+// sleep waits until something may be due.
+func (a *Agenda) sleep(ctx context.Context) {
+	select {
+	case <-a.signal: // what it tells stands in next
+	default:
 	}
-	place := job.Entry{Lane: d.Lane, Order: s.State.Order, ID: d.ID}
-	if s.State.DueAt == 0 && !a.Calls.Withdraw(place) {
-		return false, nil
+	timer := time.NewTimer(min(time.Until(time.UnixMilli(a.next.Load())), longest))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-a.signal:
+	case <-timer.C:
 	}
-	err = a.Fail(ctx, s)
-	if err != nil && !errors.Is(err, store.ErrStale) {
-		return false, err
-	}
-	a.Calls.Gone(d.Lane, d.ID)
-	return true, nil
 }
 
-// expire removes what has expired.
+// step does what is due now and returns when it must look again; zero if nothing else is due ever.
+func (a *Agenda) step(ctx context.Context) time.Time {
+	kept := 0 // things that could not be done yet: they stay the first ones that are due
+	for {
+		now := time.Now()
+		due, next, err := a.Store.Due(ctx, now, dueBatch+kept)
+		if err != nil {
+			a.report("read", 1, err)
+			return now.Add(recheck)
+		}
+		all := len(due) < dueBatch+kept
+		done, failed := a.doAll(ctx, due)
+		kept = len(due) - done
+		switch again := now.Add(recheck); {
+		case ctx.Err() != nil:
+			return time.Time{}
+		case !all && (done > 0 || failed == 0):
+			continue
+		case kept > 0 && (!all || next.IsZero() || next.After(again)):
+			return again
+		default:
+			return next
+		}
+	}
+}
+
+// report logs that a step has failed so many times, unless that is because the node stops.
+func (a *Agenda) report(step string, failed int, err error) {
+	if !errors.Is(err, store.ErrClosed) && !errors.Is(err, context.Canceled) {
+		a.Logger.Error("due work not done", "step", step, "count", failed, "error", err)
+	}
+}
+
+// sweep removes what has expired, again and again.
+func (a *Agenda) sweep(ctx context.Context) {
+	ticker := time.NewTicker(a.Sweep)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			a.expire(ctx)
+		}
+	}
+}
+
 func (a *Agenda) expire(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, err := a.Store.Expire(ctx, time.Now(), expireBatch)
 		if err != nil {
-			a.failed("expired jobs not removed", err)
+			a.report("expire", 1, err)
 			return
 		}
 		if n < expireBatch {
 			return
 		}
 	}
-}
-
-// ignoreStale drops the errors that say that the work has moved on by itself.
-func ignoreStale(err error) error {
-	if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }
