@@ -54,11 +54,16 @@ func (d *deliverer) Run(_ context.Context, t *queue.Turn) queue.Verdict {
 		Entry: t.Entry, Held: t.Held, Release: t.Release,
 		Headers: dispatch.Headers(dispatch.Identity{NodeID: d.nodeID}, worker.LoadOf(t)),
 	})
-	if outcome != webhook.Postponed {
+	switch outcome {
+	case webhook.Postponed:
+		d.wake(due)
+		return queue.Waits
+	case webhook.Owed: // the node stops; the next process finds it where it is
+		return queue.Waits
+	default:
+		crashpoint.Reach(crashpoint.Settled)
 		return queue.Ended
 	}
-	d.wake(due)
-	return queue.Waits
 }
 
 // sender makes the attempts of deliveries.

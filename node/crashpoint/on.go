@@ -5,6 +5,7 @@ package crashpoint
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,12 +20,13 @@ type trap struct {
 	left atomic.Int64
 }
 
-// Arm makes the process kill itself when it reaches a point for the n-th time: "point:n".
+// Arm makes the process kill itself when it reaches a point for the n-th time: "point:n". A point that
+// it would never reach is refused.
 func Arm(spec string) error {
-	name, count, found := strings.Cut(spec, ":")
+	name, count, _ := strings.Cut(spec, ":")
 	n, err := strconv.ParseInt(count, 10, 64)
-	if !found || err != nil || n < 1 {
-		return fmt.Errorf("crash point must be name:count with a count from 1, got %q", spec)
+	if err != nil || n < 1 || !slices.Contains(Points(), Point(name)) {
+		return fmt.Errorf("crash point must be name:count with one of the names %v and a count from 1, got %q", Points(), spec)
 	}
 	t := &trap{at: Point(name)}
 	t.left.Store(n)
