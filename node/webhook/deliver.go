@@ -160,10 +160,28 @@ func (d *Deliverer) settle(ctx context.Context, e job.Entry, next job.Webhook) (
 		done, due = Postponed, time.UnixMilli(next.DueAt)
 		record = func(ctx context.Context) error { return d.Store.Postpone(ctx, e, next) }
 	}
-	if o := d.persist(ctx, e.ID, "record", record); o != 0 {
+	o := d.persist(ctx, e.ID, "record", record)
+	if o == Settled && done == Postponed {
+		o = d.postponed(ctx, e.ID, next.Attempts)
+	}
+	if o != 0 {
 		return o, time.Time{}
 	}
 	return done, due
+}
+
+// postponed tells, when the store says that there is nothing left to postpone, whether that is because
+// an earlier try that failed had landed all the same: then this attempt stands in the record.
+func (d *Deliverer) postponed(ctx context.Context, id job.ID, attempt int) Outcome {
+	var s job.Snapshot
+	o := d.persist(ctx, id, "read", func(ctx context.Context) (err error) {
+		s, err = d.Store.Get(ctx, id)
+		return err
+	})
+	if o == 0 && (s.Webhook.Phase() != job.WebhookPending || s.Webhook.Attempts != attempt) {
+		return Settled
+	}
+	return o
 }
 
 // storeBackoff bounds the wait between two tries of a store that fails.

@@ -308,6 +308,42 @@ func TestStoreFailsForAWhile(t *testing.T) {
 	}
 }
 
+// The store says that a postponement failed, and then that there is nothing to postpone: what stands in
+// the record tells whether the first try had landed.
+func TestPostponementThatFailedButLanded(t *testing.T) {
+	due := time.Now().Add(time.Hour).UnixMilli()
+	for name, tt := range map[string]struct {
+		stored job.Webhook
+		want   webhook.Outcome
+	}{
+		"landed":               {job.Webhook{State: job.WebhookPending, Attempts: 1, DueAt: due}, webhook.Postponed},
+		"landed, and requeued": {job.Webhook{State: job.WebhookPending, Attempts: 1, Order: 9}, webhook.Postponed},
+		"settled by another":   {job.Webhook{State: job.WebhookSkipped}, webhook.Settled},
+		"owed anew":            {job.Webhook{State: job.WebhookPending, Order: 9}, webhook.Settled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(done, answer(503))
+				tries := 0
+				r.store.fail = func(m string) error {
+					if m != "postpone" {
+						return nil
+					}
+					if tries++; tries == 1 {
+						r.store.job.Webhook = tt.stored
+						return errDisk
+					}
+					return errGone
+				}
+				o, at := r.turn(t.Context())
+				if o != tt.want || (o == webhook.Postponed) == at.IsZero() || len(r.receiver.calls) != 1 {
+					t.Errorf("outcome %v, due %v, %d calls", o, at, len(r.receiver.calls))
+				}
+			})
+		})
+	}
+}
+
 func TestProcessStops(t *testing.T) {
 	t.Run("in the middle of an attempt", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
