@@ -35,8 +35,8 @@ func TestExamples(t *testing.T) {
 			r := &reader{t: t, world: newExampleWorld(t), ids: map[string]string{}}
 			r.meet(serve(t, exampleName))
 			blocks := blocksOf(string(text))
-			if len(blocks) == 0 {
-				t.Fatal("no examples found")
+			if n := strings.Count(string(text), "```"); n == 0 || n != 2*len(blocks) {
+				t.Fatalf("%d fences and %d blocks found", n, len(blocks))
 			}
 			for _, b := range blocks {
 				r.read(b)
@@ -54,7 +54,7 @@ type block struct {
 	line                 int
 }
 
-var fence = regexp.MustCompile("(?ms)^(?:<!-- node (.*?) -->\n)?```(\\S*)\n(.*?)^```$")
+var fence = regexp.MustCompile("(?s)\n(?:<!-- node ([^\n]*) -->\n)?```(\\S*)\n(.*?\n)```\n")
 
 func blocksOf(document string) (list []block) {
 	for _, at := range fence.FindAllStringSubmatchIndex(document, -1) {
