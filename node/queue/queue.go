@@ -54,6 +54,7 @@ type Queue struct {
 	// so whoever clears it and then takes a target's lock knows that the target starts nothing more.
 	run     atomic.Pointer[run]
 	working sync.WaitGroup // turns, readers and armed timers
+	hands   hands
 
 	mu      sync.RWMutex // guards targets: a name is one target. Taken before a target's lock, never after
 	targets map[string]*target
@@ -77,7 +78,7 @@ func New(cfg Config) *Queue {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{cfg: cfg, epoch: time.Now(), targets: map[string]*target{}, crowd: maxIdleTargets}
+	q := &Queue{cfg: cfg, epoch: time.Now(), targets: map[string]*target{}, crowd: maxIdleTargets, hands: newHands()}
 	q.counts.metrics = newMetrics(q)
 	return q
 }

@@ -146,7 +146,7 @@ func (t *target) dispatch(r *run, l *lane, now time.Time) {
 	t.q.counts.metrics.wait.Observe(p.waited(now).Seconds())
 	turn := &Turn{Entry: l.entry(p), Held: p.release(), place: p, load: t.load(l)}
 	t.q.working.Add(1)
-	go t.take(r, turn)
+	t.q.hands.give(errand{t, r, turn})
 	t.feed(l)
 	t.forget()
 }
