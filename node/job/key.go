@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"io"
 	"strconv"
 )
 
@@ -31,10 +30,8 @@ type KeyHash [32]byte
 // Hash returns the identity of the pair (user, name). Unlike the joined hash of the wire, no two
 // different pairs share it.
 func (k Key) Hash() KeyHash {
-	h := sha256.New()
-	_, _ = h.Write([]byte{byte(k.Scope)})
-	writeExact(h, k.UserID, k.Name)
-	return KeyHash(h.Sum(nil))
+	var buf [hashed]byte
+	return sha256.Sum256(appendExact(append(buf[:0], byte(k.Scope)), k.UserID, k.Name))
 }
 
 // WireHash returns the hash by which other systems know the key, in lower-case hexadecimal:
@@ -54,20 +51,23 @@ type PayloadHash [16]byte
 // Payload returns the hash of what a request sends: method, URL or pool, headers and body. Header
 // order and the case of header names do not count; every byte of the body does.
 func (r *Request) Payload() PayloadHash {
-	h := sha256.New()
-	writeExact(h, r.Method, r.URL, r.PoolID, strconv.Itoa(len(r.Headers)))
+	var buf [4 * hashed]byte
+	b := appendExact(buf[:0], r.Method, r.URL, r.PoolID, strconv.Itoa(len(r.Headers)))
 	for _, hd := range r.Headers {
-		writeExact(h, canonical(hd.Name), hd.Value)
+		b = appendExact(b, canonical(hd.Name), hd.Value)
 	}
-	_, _ = h.Write(r.Body)
-	return PayloadHash(h.Sum(nil)[:16])
+	sum := sha256.Sum256(append(b, r.Body...))
+	return PayloadHash(sum[:16])
 }
 
-// writeExact writes each part after its length, so that ("a", "bc") and ("ab", "c") differ.
-func writeExact(w io.Writer, parts ...string) {
-	var n [binary.MaxVarintLen64]byte
+// hashed is how many bytes most identities have; longer ones cost an allocation.
+const hashed = 256
+
+// appendExact appends each part after its length, so that ("a", "bc") and ("ab", "c") differ.
+func appendExact(b []byte, parts ...string) []byte {
 	for _, p := range parts {
-		_, _ = w.Write(n[:binary.PutUvarint(n[:], uint64(len(p)))])
-		_, _ = io.WriteString(w, p)
+		b = binary.AppendUvarint(b, uint64(len(p)))
+		b = append(b, p...)
 	}
+	return b
 }

@@ -17,7 +17,6 @@ func TestTargetOf(t *testing.T) {
 		"http://api.example:80":          "http://api.example:80",
 		"":                               "",
 		"/v1":                            "",
-		"http://api.example:port/broken": "",
 	} {
 		if got := job.TargetOf(raw); got != want {
 			t.Errorf("%q: got %q, want %q", raw, got, want)

@@ -1,9 +1,6 @@
 package job
 
-import (
-	"net/url"
-	"strings"
-)
+import "strings"
 
 // Request is what a caller asks for, checked and in one form. Decode makes it.
 type Request struct {
@@ -43,11 +40,18 @@ func (r *Request) Key() Key {
 	return Key{Scope: ScopeUser, UserID: r.UserID, Name: r.KeyName}
 }
 
-// TargetOf returns scheme://host[:port] of a URL, in lower case; empty if it has none.
+// TargetOf returns scheme://host[:port] of a URL that a Request has, in lower case; empty if it has
+// none.
 func TargetOf(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Host == "" {
+	scheme, rest, ok := strings.Cut(rawURL, "://")
+	if !ok {
 		return ""
 	}
-	return strings.ToLower(u.Scheme + "://" + u.Host)
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	if scheme == "" || rest == "" {
+		return ""
+	}
+	return strings.ToLower(rawURL[:len(scheme)+len("://")+len(rest)])
 }
