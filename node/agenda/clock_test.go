@@ -145,7 +145,7 @@ func TestWakeRaces(t *testing.T) {
 		r.start()
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		for i := range 20 {
+		for i := range 10 {
 			all.Go(func() {
 				for n := range 15 {
 					time.Sleep(time.Duration(i*n%7) * time.Millisecond)
@@ -163,7 +163,7 @@ func TestWakeRaces(t *testing.T) {
 		}
 		all.Wait()
 		synctest.Wait()
-		r.backlog(300, 300)
+		r.backlog(150, 150)
 	})
 }
 

@@ -78,9 +78,9 @@ func TestReadsFail(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		first := r.accepted(request("u", "k"))
-		fail := true
+		back := time.Now().Add(5 * time.Second)
 		r.intake.Store = hooked{Store: r.Store, get: func() error {
-			if fail {
+			if time.Now().Before(back) {
 				return errDisk
 			}
 			return nil
@@ -94,7 +94,6 @@ func TestReadsFail(t *testing.T) {
 
 		// A write that fails, and then a read that would tell whether it landed.
 		r.disk.SetFault(failing("Insert", 1, true, errDisk))
-		time.AfterFunc(5*time.Second, func() { fail = false })
 		_, err = r.submit(request("u", "other"))
 		r.fails(err, fault.Unavailable)
 		r.backlog(2, 0)

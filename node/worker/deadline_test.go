@@ -213,7 +213,7 @@ func TestDeadlineOfMany(t *testing.T) {
 		r.submit(request("u", "long"))
 		synctest.Wait()
 		at := time.Now().Add(10 * time.Second)
-		for i := range 600 {
+		for i := range 150 {
 			r.submit(request("u", fmt.Sprint(i), before(at)))
 		}
 		time.Sleep(10 * time.Second)

@@ -129,7 +129,7 @@ func TestRetryFreesTheSlotAndJoinsTheTail(t *testing.T) {
 		}
 		r.settled()
 		var order []string
-		for _, c := range r.target.calls {
+		for _, c := range r.target.all() {
 			order = append(order, c.ID)
 		}
 		want := []string{first.String(), second.String(), third.String(), first.String()}
@@ -194,7 +194,7 @@ func TestSlotsWhileTheStoreFails(t *testing.T) {
 				r.start()
 				defer r.stop()
 				time.Sleep(time.Minute)
-				if n, s := len(r.target.calls), r.calls.Stats(); n != want.calls || s.InFlight != want.inFlight || s.Backlog != 3 {
+				if n, s := len(r.target.all()), r.calls.Stats(); n != want.calls || s.InFlight != want.inFlight || s.Backlog != 3 {
 					t.Errorf("%d calls, %+v", n, s)
 				}
 				r.disk.SetFault(nil)

@@ -374,7 +374,6 @@ func (b *lockedBuffer) String() string {
 // sent is a call that reached the target.
 type sent struct {
 	dispatch.Call
-	Key     string // of the job, as its URL's query says; empty if it does not
 	ID      string
 	Attempt string
 	At      time.Time
@@ -419,17 +418,16 @@ func (tg *target) Do(ctx context.Context, c dispatch.Call) (dispatch.Outcome, pa
 	return o, sig
 }
 
-// of returns the calls of one job.
-func (tg *target) of(id job.ID) []sent {
+// all returns the calls of all jobs.
+func (tg *target) all() []sent {
 	tg.mu.Lock()
 	defer tg.mu.Unlock()
-	var list []sent
-	for _, s := range tg.calls {
-		if s.ID == id.String() {
-			list = append(list, s)
-		}
-	}
-	return list
+	return slices.Clone(tg.calls)
+}
+
+// of returns the calls of one job.
+func (tg *target) of(id job.ID) []sent {
+	return slices.DeleteFunc(tg.all(), func(s sent) bool { return s.ID != id.String() })
 }
 
 // answer is an answer of a target.

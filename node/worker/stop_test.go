@@ -211,8 +211,8 @@ func TestTurnOfAJobThatIsGone(t *testing.T) {
 		r.start()
 		defer r.stop()
 		r.settled()
-		if len(r.target.calls) != 0 {
-			t.Errorf("sent %+v", r.target.calls)
+		if len(r.target.all()) != 0 {
+			t.Errorf("sent %+v", r.target.all())
 		}
 	})
 }
