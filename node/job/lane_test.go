@@ -11,12 +11,12 @@ import (
 
 func TestTargetOf(t *testing.T) {
 	for raw, want := range map[string]string{
-		"http://api.example/v1":          "http://api.example",
-		"HTTPS://API.example:8443/v1?q":  "https://api.example:8443",
-		"http://[::1]:9000/":             "http://[::1]:9000",
-		"http://api.example:80":          "http://api.example:80",
-		"":                               "",
-		"/v1":                            "",
+		"http://api.example/v1":         "http://api.example",
+		"HTTPS://API.example:8443/v1?q": "https://api.example:8443",
+		"http://[::1]:9000/":            "http://[::1]:9000",
+		"http://api.example:80":         "http://api.example:80",
+		"":                              "",
+		"/v1":                           "",
 	} {
 		if got := job.TargetOf(raw); got != want {
 			t.Errorf("%q: got %q, want %q", raw, got, want)

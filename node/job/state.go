@@ -136,6 +136,12 @@ func (s State) record(a Attempt) State {
 	return s
 }
 
+// Recorded reports whether attempt n stands among the recorded ones.
+func (s State) Recorded(n int) bool {
+	_, found := s.find(n)
+	return found
+}
+
 // find returns where attempt n is among the recorded ones, or where it belongs.
 func (s State) find(n int) (at int, found bool) {
 	return slices.BinarySearchFunc(s.Attempts, n, func(a Attempt, n int) int { return a.Number - n })

@@ -29,7 +29,8 @@ var (
 	ErrStale = errors.New("store: transition is stale")
 	// ErrClosed: the store is closed or closing; the change may or may not have been made.
 	ErrClosed = errors.New("store: closed")
-	// ErrFull: the disk has no room; nothing was changed.
+	// ErrFull: the disk has no room. Nothing was changed, unless the error is also that of an ended
+	// context: then the change may still happen.
 	ErrFull = errors.New("store: disk full")
 	// ErrVersion: the data was written by a newer version of this program.
 	ErrVersion = errors.New("store: unknown format version")
@@ -73,14 +74,15 @@ type Store interface {
 type Jobs interface {
 	// Insert adds a job at the tail of its lane, unless its key is taken: then it changes nothing and
 	// returns who has it. Of concurrent calls with one key exactly one adds. A job with RedriveOf
-	// claims no key. Insert returns once the job is as durable as d says.
+	// claims no key. Insert returns once the job is as durable as d says, and a job that has the key is
+	// too. On a full disk it returns ErrFull at once, while all other changes go on as long as they can.
 	Insert(ctx context.Context, j *job.Job, d Durability) (Inserted, error)
 	// Find returns who has a key, or ErrNotFound.
 	Find(ctx context.Context, key job.KeyHash) (Holder, error)
 	// Get returns all about a job, or ErrNotFound.
 	Get(ctx context.Context, id job.ID) (job.Snapshot, error)
 	// Payload returns the whole body of the answer that an unsettled delivery owes, which Get may
-	// return cut.
+	// return cut; else what Get returns.
 	Payload(ctx context.Context, id job.ID) ([]byte, error)
 	// List returns jobs from the newest to the oldest.
 	List(ctx context.Context, q Query) (Page, error)
@@ -135,8 +137,8 @@ type Transitions interface {
 	// delivery. payload is the whole body of the answer if next.Result has it cut, else nil.
 	// It returns the delivery's place. Next.ExpiresAt is how long the job is then kept.
 	Finish(ctx context.Context, f Finish) (job.Entry, error)
-	// Record rewrites the state of a job without moving it, and closes attempt next.Tried if that is
-	// open: for late answers, and for attempts that the last process did not survive.
+	// Record rewrites the state of a job without moving it, and closes the open attempt if that stands in
+	// next.Attempts: for late answers, and for attempts that the last process did not survive.
 	Record(ctx context.Context, id job.ID, next job.State) error
 
 	// Postpone takes an owed delivery out of its lane until next.DueAt.
@@ -169,7 +171,8 @@ type Lanes interface {
 	// Waiting iterates over all entries of a line, lane after lane, in order within each.
 	Waiting(ctx context.Context, line job.Line) iter.Seq2[job.Entry, error]
 	// Due returns up to limit things that are due at now, the longest overdue first, and when the
-	// first thing after them is due; zero time if there is none.
+	// first thing after them is due; zero time if there is none. The deadline of a job that is being sent
+	// is not due: its attempt decides.
 	Due(ctx context.Context, now time.Time, limit int) ([]Due, time.Time, error)
 	// Pending iterates over the calls and deliveries among what is due, whenever it is.
 	Pending(ctx context.Context) iter.Seq2[Due, error]

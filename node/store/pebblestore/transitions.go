@@ -168,11 +168,16 @@ func (s *Store) Record(ctx context.Context, id job.ID, next job.State) error {
 		if next.Phase().Ended() { // the record then has the place of the delivery
 			place, err = s.record(kindState, id, &now.State)
 		}
-		if isOpen {
+		closes := isOpen && next.Recorded(open.number)
+		if closes {
 			c.drop(appendID(nil, kindAttempt, id))
 		}
 		next.Order, next.DueAt, next.ExpiresAt = 0, now.State.DueAt, now.State.ExpiresAt
-		return func(job.Order) { s.attempts.remove(id) }, errors.Join(err, s.setRecord(c, appendID(nil, kindState, id), next, place))
+		return func(job.Order) {
+			if closes {
+				s.attempts.remove(id)
+			}
+		}, errors.Join(err, s.setRecord(c, appendID(nil, kindState, id), next, place))
 	})
 	return err
 }

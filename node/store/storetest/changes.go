@@ -75,7 +75,9 @@ func (m *memory) Record(ctx context.Context, id job.ID, next job.State) error {
 			return nil, store.ErrStale
 		}
 		return func() {
-			r.open = nil
+			if r.open != nil && next.Recorded(r.open.number) {
+				r.open = nil
+			}
 			next.Order, next.DueAt = r.state.Order, r.state.DueAt
 			r.state = next
 		}, nil

@@ -152,7 +152,10 @@ func recordLate(h *harness) {
 	h.equal(h.lane(job.Calls, w.Lane()), []job.ID{w.ID})
 
 	h.begin(w)
-	e := h.finish(w)
+	next = w.state
+	next.Reason = "recorded while the next attempt is open"
+	h.ok(h.s.Record(h.ctx, w.ID, next))
+	e := h.finish(w) // it still is
 	next = w.state
 	next.Reason = "recorded after the end"
 	h.ok(h.s.Record(h.ctx, w.ID, next))
