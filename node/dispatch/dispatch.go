@@ -7,11 +7,7 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/egress"
@@ -60,11 +56,6 @@ type Call struct {
 // it says nothing if the attempt did not get as far as the target could help.
 func (d *Dispatcher) Do(ctx context.Context, c Call) (Outcome, pace.Signal) {
 	o := Outcome{StartedAt: time.Now()}
-	if c.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
-		defer cancel()
-	}
 	err := d.exchange(ctx, c, &o)
 	o.Took = time.Since(o.StartedAt)
 	if err != nil {
@@ -80,18 +71,14 @@ func (d *Dispatcher) Do(ctx context.Context, c Call) (Outcome, pace.Signal) {
 	return o, s
 }
 
-// errUnsendable marks a call that is not in order; it will not get better.
-var errUnsendable = errors.New("call cannot be sent")
-
 // exchange sends the request and reads the answer into o, its status and header also if the rest
 // cannot be read.
 func (d *Dispatcher) exchange(ctx context.Context, c Call, o *Outcome) error {
-	req, err := http.NewRequestWithContext(ctx, c.Method, c.URL, bytes.NewReader(c.Body))
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUnsendable, err)
+	r := egress.Request{Method: c.Method, URL: c.URL, Header: fields{c.Headers, c.Extra}.each, Body: c.Body}
+	if c.Timeout > 0 {
+		r.Deadline = o.StartedAt.Add(c.Timeout)
 	}
-	req.Header = compose(c.Headers, c.Extra)
-	resp, err := d.client.Do(req) //nolint:bodyclose // ReadBody closes it
+	resp, err := d.client.Do(ctx, r) //nolint:bodyclose // ReadBody closes it
 	if err != nil {
 		return err
 	}

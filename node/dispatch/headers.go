@@ -1,11 +1,11 @@
 package dispatch
 
 import (
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/aquifer-fleet/aquifer/node/egress"
 	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
@@ -60,67 +60,36 @@ const (
 	agentName  = "aquifer"
 )
 
-// compose returns the headers of a request: the caller's in the caller's spelling, without those
-// that belong to the connection and those that extra replaces, and the node's own.
-func compose(headers, extra []job.Header) http.Header {
-	h := make(http.Header, len(headers)+len(extra)+2)
-	values := make([]string, 0, len(headers)+len(extra)+2) // one array for all the one-value slices
-	set := func(name, value string) {
-		values = append(values, value)
-		n := len(values)
-		h[name] = values[n-1 : n : n]
-	}
-	named := connectionOptions(headers)
+// fields are the headers of a call: the caller's, and ours, which win.
+type fields struct{ headers, extra []job.Header }
+
+// each gives the header of the request, in the caller's spelling, without what belongs to the
+// connection and what ours replace, and then ours.
+func (f fields) each(yield func(name, value string) bool) {
+	named := connectionOptions(f.headers)
 	var asksLoad, hasAgent bool
-	for _, x := range headers {
+	for _, x := range f.headers {
 		private := slices.ContainsFunc(named, func(option string) bool { return fold(option, x.Name) })
-		if private || ofConnection(x.Name) || has(extra, x.Name) {
+		if private || egress.OfConnection(x.Name) || has(f.extra, x.Name) {
 			continue
 		}
 		asksLoad = asksLoad || fold(x.Name, orcaHeader)
-		if fold(x.Name, userAgent) {
-			hasAgent = true
-			if x.Name != userAgent {
-				set(userAgent, "") // else the transport adds its own
-			}
+		hasAgent = hasAgent || fold(x.Name, userAgent)
+		if !yield(x.Name, x.Value) {
+			return
 		}
-		set(x.Name, x.Value)
 	}
-	for _, x := range extra {
-		set(x.Name, x.Value)
+	for _, x := range f.extra {
+		if !yield(x.Name, x.Value) {
+			return
+		}
 	}
-	if !asksLoad {
-		set(orcaHeader, "text")
+	if !asksLoad && !yield(orcaHeader, "text") {
+		return
 	}
 	if !hasAgent {
-		set(userAgent, agentName)
+		yield(userAgent, agentName)
 	}
-	return h
-}
-
-// ofConnection reports whether a header belongs to one connection or frames one message, so that it
-// is the node's to set: RFC 9110, 7.6.1 and 8.6, and Expect, whose answer only the next hop gives.
-func ofConnection(name string) bool {
-	switch len(name) {
-	case len("TE"):
-		return fold(name, "TE")
-	case len("Host"):
-		return fold(name, "Host")
-	case len("Expect"):
-		return fold(name, "Expect")
-	case len("Trailer"):
-		return fold(name, "Trailer") || fold(name, "Upgrade")
-	case len("Connection"):
-		return fold(name, "Connection") || fold(name, "Keep-Alive")
-	case len("Content-Length"):
-		return fold(name, "Content-Length") || fold(name, "HTTP2-Settings")
-	case len("Transfer-Encoding"):
-		if fold(name, "Transfer-Encoding") {
-			return true
-		}
-	}
-	const proxy = "Proxy-"
-	return len(name) > len(proxy) && fold(name[:len(proxy)], proxy)
 }
 
 // connectionOptions returns the header names that a Connection header declares to be its own.

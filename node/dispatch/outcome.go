@@ -51,6 +51,9 @@ var classes = map[egress.Cause]job.ErrorClass{
 	egress.Canceled:       job.Internal,
 }
 
+// clockError is by how much a connection's clock may run ahead of ours.
+const clockError = time.Millisecond
+
 // fail records why an attempt with this time limit failed.
 func (o *Outcome) fail(err error, limit time.Duration) {
 	o.Err = err
@@ -60,7 +63,7 @@ func (o *Outcome) fail(err error, limit time.Duration) {
 		return
 	}
 	o.Class, o.MaybeExecuted, o.NoRetry = classes[e.Cause], e.Sent, e.Cause == egress.Unsendable
-	if limit > 0 && o.Took >= limit {
+	if limit > 0 && o.Took >= limit-clockError {
 		switch e.Cause {
 		case egress.Timeout:
 			o.Err = fmt.Errorf("no whole answer within %v: %w", limit, err)

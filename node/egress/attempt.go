@@ -6,79 +6,60 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
+	"os"
 	"time"
 )
 
-// attempt is one call of Do: it sees which connection the request got, and what went through it. It
-// is a context, so that the transport carries it along. Only the goroutine that called Do uses it.
+// attempt is one call of Do: it knows which connection the request got, and what went through it. Only
+// the goroutine that uses the answer touches it.
 type attempt struct {
-	context.Context
-	client *Client
-	traced context.Context // the attempt with its trace, for requests
-	trace  httptrace.ClientTrace
-	start  time.Time
+	context.Context // the caller's
+	client          *Client
+	request         Request  // the one that follows the last redirect
+	url             *url.URL // where it goes
+	start           time.Time
+	deadline        time.Time // the request's or the context's, whichever is first; zero for none
 
-	via     *http.Transport // that the request went through last
-	host    string          // of the request's URL
+	via     *http.Transport // that the request goes through; nil over a link
 	asked   bool            // the request was in order, and a connection was asked for
-	got     net.Conn        // the connection that the request got; nil before it has one
-	conn    *conn           // the one of ours beneath got
+	conn    *conn           // that the request got; nil before it has one
+	tls     *tls.Conn       // over it, if it is secure
 	reused  bool
 	sent    int64 // conn.sent when the request got it
 	heard   int64 // conn.received when the request got it
 	earlier bool  // the request, or one before a redirect, went out on another connection before
 }
 
-type attemptKey struct{}
-
-// begin returns the attempt for a call with the context ctx.
-func begin(ctx context.Context, c *Client) *attempt {
-	a := &attempt{Context: ctx, client: c, start: time.Now()}
-	a.trace.GotConn = a.gotConn
-	a.traced = httptrace.WithClientTrace(a, &a.trace)
+func begin(ctx context.Context, c *Client, r Request, u *url.URL) *attempt {
+	a := &attempt{Context: ctx, client: c, request: r, url: u, start: time.Now(), deadline: r.Deadline}
+	if end, ok := ctx.Deadline(); ok && (a.deadline.IsZero() || end.Before(a.deadline)) {
+		a.deadline = end
+	}
 	return a
 }
 
-// Value makes the attempt known to those who have only the request.
-func (a *attempt) Value(key any) any {
-	if key == (attemptKey{}) {
-		return a
-	}
-	return a.Context.Value(key)
-}
-
-func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	a.got, a.reused = info.Conn, info.Reused
-	under := info.Conn
-	if t, ok := under.(*tls.Conn); ok {
-		under = t.NetConn()
-	}
-	if a.conn, _ = under.(*conn); a.conn != nil {
-		a.sent, a.heard = a.conn.sent.Load(), a.conn.received.Load()
-	}
-}
-
-// send makes one request of the attempt. A kept connection that turns out to be closed before
-// anything was written is no failure: the next one is taken, a new one at last. The transport does
-// so itself unless the body is larger than its buffer.
-func (a *attempt) send(req *http.Request) (*http.Response, error) {
+// send makes one request of the attempt.
+func (a *attempt) send() (*http.Response, error) {
 	a.earlier = a.earlier || a.conn != nil
-	a.via, a.host = a.client.routes.to(req.URL.Host), req.URL.Host
-	for {
-		a.asked = false
-		a.forget()
-		resp, err := a.via.RoundTrip(req.WithContext(a.traced))
-		if err == nil || !a.reused || a.wrote() || a.Err() != nil || a.http2() {
-			return resp, err
-		}
-		again := *req
-		if req = withBody(&again, req); req == nil {
-			return nil, err
-		}
+	a.asked = false
+	a.forget()
+	if address := plainAddress(a.url); address != "" {
+		a.via = nil
+		return a.exchange(address)
 	}
+	a.via = a.client.routes.to(a.url.Host)
+	return a.roundTrip()
 }
+
+// use makes c the connection of the request.
+func (a *attempt) use(c *conn, reused bool) {
+	a.conn, a.reused = c, reused
+	a.sent, a.heard = c.sent.Load(), c.received.Load()
+}
+
+// forget makes the attempt one that has no connection.
+func (a *attempt) forget() { a.conn, a.tls, a.reused = nil, nil, false }
 
 // wrote reports whether bytes went out on the connection since the request got it. On a shared
 // HTTP/2 connection they may be those of another request.
@@ -88,40 +69,55 @@ func (a *attempt) wrote() bool { return a.conn != nil && a.conn.sent.Load() > a.
 func (a *attempt) answered() bool { return a.conn != nil && a.conn.received.Load() > a.heard }
 
 func (a *attempt) http2() bool {
-	t, ok := a.got.(*tls.Conn)
-	return ok && t.ConnectionState().NegotiatedProtocol == "h2"
+	return a.tls != nil && a.tls.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// forget makes the attempt one that has no connection.
-func (a *attempt) forget() { a.got, a.conn, a.reused = nil, nil, false }
-
-var errSentBefore = errors.New("the connection was closed before an answer came, after the request was written")
-
-// refuseSecondSend stands where the transport asks for a proxy before it sends a request, which it
-// also does before it sends one again on its own. That is no harm if nothing was written. If
-// something was, the target may have acted on it, and only safe methods (RFC 9110, 9.2.1) may go
-// again, whatever else the transport takes for a licence, such as an Idempotency-Key header.
-func refuseSecondSend(req *http.Request) (*url.URL, error) {
-	a, ok := req.Context().Value(attemptKey{}).(*attempt)
-	if !ok {
-		return nil, nil
+// over returns why the attempt has to end; nil while it need not.
+func (a *attempt) over() error {
+	switch {
+	case a.Err() != nil:
+		return a.Err()
+	case !a.deadline.IsZero() && !time.Now().Before(a.deadline):
+		return context.DeadlineExceeded
+	case a.client.dialer.life.Err() != nil:
+		return net.ErrClosed
+	default:
+		return nil
 	}
-	a.asked = true
-	if a.wrote() {
-		switch req.Method {
-		case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-			a.earlier = true
-		default:
-			return nil, errSentBefore
-		}
-	}
-	a.forget()
-	return nil, nil
 }
 
-// fail makes the attempt's error of what the transport, or the body's reader, returned.
+// why returns the reason behind an error: over a link, the end of the attempt shows only as what it did
+// to the connection.
+func (a *attempt) why(err error) error {
+	if a.via != nil {
+		return err
+	}
+	over := a.over()
+	switch {
+	case is[*BlockedError](err):
+		return err
+	case a.Err() != nil:
+		return context.Cause(a)
+	case over != nil:
+		return over
+	case a.conn != nil && errors.Is(err, os.ErrDeadlineExceeded): // its clock may be a little ahead
+		return context.DeadlineExceeded
+	default:
+		return err
+	}
+}
+
+// fail makes the attempt's error of what send returned.
 func (a *attempt) fail(err error) *Error {
-	e := &Error{Cause: a.cause(err), Sent: a.earlier || a.wrote(), Err: err}
+	e := &Error{Cause: a.cause(err), Sent: a.earlier || a.wrote(), Err: a.why(err)}
+	a.suspect(e.Cause)
+	return e
+}
+
+// failBody makes the attempt's error of what the body's reader returned. There was an answer, so the
+// target has read the request.
+func (a *attempt) failBody(err error) *Error {
+	e := &Error{Cause: a.causeBody(err), Sent: true, Err: a.why(err)}
 	a.suspect(e.Cause)
 	return e
 }
@@ -130,26 +126,16 @@ func (a *attempt) fail(err error) *Error {
 const silentFor = 5 * time.Second
 
 // suspect leaves the host's connections if they look dead: the request timed out on one that others
-// may use next, and nothing came for silentFor, or for the whole attempt if that was shorter.
+// may use next, or that has neighbours of its age, and nothing came for silentFor, or for the whole
+// attempt if that was shorter.
 func (a *attempt) suspect(cause Cause) {
 	shared := a.conn != nil && (a.reused || a.http2())
-	if cause == Timeout && shared && a.conn.silence() >= min(silentFor, time.Since(a.start)) {
-		a.client.routes.leave(a.host, a.via)
+	if cause != Timeout || !shared || a.conn.silence() < min(silentFor, time.Since(a.start)) {
+		return
 	}
-}
-
-// failBody makes the attempt's error of what the body's reader returned. There was an answer, so the
-// target has read the request.
-func (a *attempt) failBody(err error) *Error {
-	e := &Error{Cause: a.causeBody(err), Sent: true, Err: err}
-	a.suspect(e.Cause)
-	return e
-}
-
-// attemptOf returns the attempt that an answer belongs to.
-func attemptOf(resp *http.Response) *attempt {
-	if a, ok := resp.Request.Context().Value(attemptKey{}).(*attempt); ok {
-		return a
+	if a.via == nil {
+		a.client.links.leave(plainAddress(a.url))
+	} else {
+		a.client.routes.leave(a.url.Host, a.via)
 	}
-	return &attempt{Context: resp.Request.Context()} // not an answer of Do
 }

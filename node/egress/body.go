@@ -30,7 +30,7 @@ func ReadBody(resp *http.Response, limit int64) (body []byte, truncated bool, er
 	}
 	body, err = read(resp, stop)
 	if err != nil {
-		return nil, false, attemptOf(resp).failBody(err)
+		return nil, false, err
 	}
 	if limit < 0 || (int64(len(body)) <= limit && resp.ContentLength <= limit) {
 		return body, false, nil

@@ -12,10 +12,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bodies serves the given body in the ways that HTTP has for it, and counts connections.
-func bodies(t testing.TB, body []byte, accepted *atomic.Int32) string {
-	return rawServer(t, func(c *connection) {
-		accepted.Add(1)
+// bodies is a server that sends one body in the ways that HTTP has for it, and counts connections.
+type bodies struct {
+	path
+	body     []byte
+	url      string
+	accepted atomic.Int32
+}
+
+func (p path) bodies(t testing.TB, body []byte) *bodies {
+	b := &bodies{path: p, body: body}
+	b.url = p.serve(t, func(c *connection) {
+		b.accepted.Add(1)
 		for req, _ := c.next(); req != nil; req, _ = c.next() {
 			switch req.URL.Path {
 			case "/length":
@@ -32,60 +40,63 @@ func bodies(t testing.TB, body []byte, accepted *atomic.Int32) string {
 			}
 		}
 	})
+	return b
 }
 
-func TestReadBodyLimits(t *testing.T) {
+func TestReadBodyLimits(t *testing.T) { eachPath(t, testReadBodyLimits) }
+
+func testReadBodyLimits(t *testing.T, p path) {
 	for _, n := range []int{0, 1, 511, 512, 513, 4096, trustedRead, trustedRead + 1, 300_000} {
-		body := bytes.Repeat([]byte("0123456789"), n/10+1)[:n]
-		for _, path := range []string{"/length", "/chunked", "/until-close"} {
+		b := p.bodies(t, bytes.Repeat([]byte("0123456789"), n/10+1)[:n])
+		for _, how := range []string{"/length", "/chunked", "/until-close"} {
 			for _, limit := range []int64{-1, 0, 1, int64(n) - 1, int64(n), int64(n) + 1, 1 << 40} {
-				if limit < -1 {
-					continue
+				if limit >= -1 {
+					b.check(t, how, limit)
 				}
-				checkBody(t, body, path, limit)
 			}
 		}
 	}
 }
 
-func checkBody(t *testing.T, body []byte, path string, limit int64) {
+func (b *bodies) check(t *testing.T, how string, limit int64) {
 	t.Helper()
-	var accepted atomic.Int32
-	c, err := New(Config{})
+	c, err := New(Config{TLS: b.client})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	url := bodies(t, body, &accepted)
-	want, cut := body, false
-	if limit >= 0 && int64(len(body)) > limit {
-		want, cut = body[:limit], true
+	before := b.accepted.Load()
+	want, cut := b.body, false
+	if limit >= 0 && int64(len(want)) > limit {
+		want, cut = want[:limit], true
 	}
 	for range 2 {
-		resp, err := c.Do(request(t, t.Context(), "POST", url+path, "x"))
+		resp, err := c.Do(t.Context(), request("POST", b.url+how, "x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, truncated, err := ReadBody(resp, limit)
 		if err != nil || !bytes.Equal(got, want) || truncated != cut {
-			t.Fatalf("%d bytes %s, limit %d: %d bytes, truncated %v, %v", len(body), path, limit, len(got), truncated, err)
+			t.Fatalf("%d bytes %s, limit %d: %d bytes, truncated %v, %v", len(b.body), how, limit, len(got), truncated, err)
 		}
 	}
-	if int64(len(body)) == limit+1 && limit >= 0 {
+	if int64(len(b.body)) == limit+1 && limit >= 0 {
 		return // the byte that tells that there is more may be the last one
 	}
-	if kept := accepted.Load() == 1; kept != (!cut && path != "/until-close") {
-		t.Errorf("%d bytes %s, limit %d: the connection was kept: %v", len(body), path, limit, kept)
+	if kept := b.accepted.Load() == before+1; kept != (!cut && how != "/until-close") {
+		t.Errorf("%d bytes %s, limit %d: the connection was kept: %v", len(b.body), how, limit, kept)
 	}
 }
 
-func TestHeadHasNoBody(t *testing.T) {
-	url := rawServer(t, func(c *connection) {
+func TestHeadHasNoBody(t *testing.T) { eachPath(t, testHeadHasNoBody) }
+
+func testHeadHasNoBody(t *testing.T, p path) {
+	url := p.serve(t, func(c *connection) {
 		if req, _ := c.next(); req != nil {
 			c.say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
 		}
 	})
-	resp, err := client(t, Config{}).Do(request(t, t.Context(), http.MethodHead, url, ""))
+	resp, err := p.to(t, Config{}).Do(t.Context(), request(http.MethodHead, url, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +105,11 @@ func TestHeadHasNoBody(t *testing.T) {
 	}
 }
 
-func TestBD02_BytesPassUnchanged(t *testing.T) {
+func TestBD02_BytesPassUnchanged(t *testing.T) { eachPath(t, testBD02BytesPassUnchanged) }
+
+func testBD02BytesPassUnchanged(t *testing.T, p path) {
 	for _, body := range []string{"\xFF\xFE\x00\xC3\x28", `{"zebra":1,"alpha":1.0,"n":12345678901234567890,"k":1,"k":2}`} {
-		var accepted atomic.Int32
-		_, got, err := exchange(client(t, Config{}), request(t, t.Context(), "POST", bodies(t, []byte(body), &accepted)+"/length", "x"))
+		_, got, err := fetch(t.Context(), p.to(t, Config{}), request("POST", p.bodies(t, []byte(body)).url+"/length", "x"))
 		if got != body {
 			t.Errorf("%q, %v, want %q", got, err, body)
 		}

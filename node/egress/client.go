@@ -6,8 +6,15 @@
 // methods that HTTP calls safe; one that was certainly not read is, with its whole body. Every
 // failure is an *Error with one of a closed set of causes.
 //
-// It does not retry, does not pace and knows nothing about jobs. There is no time limit but the one
-// of the request's context.
+// A request takes one of two paths. Over https it goes through net/http's Transport, which knows TLS
+// and HTTP/2; so does whatever is unusual about an http URL. All other plain HTTP/1.1 goes over links,
+// because the Transport spends most of its time in handing each request to one goroutine and its
+// answer to another: here the caller's own goroutine writes the request, waits, and reads the answer,
+// at about a third of the cost. How an answer is understood is net/http's business on both paths
+// (http.ReadResponse), and the same tests hold both.
+//
+// It does not retry, does not pace and knows nothing about jobs. There is no time limit but those of
+// the request and of its context.
 package egress
 
 import (
@@ -29,7 +36,8 @@ type Config struct {
 	// Allow lists exemptions from the guard: CIDRs, addresses and host names.
 	Allow []string
 	// Dial connects in place of the system; the guard checks the address before it and the
-	// connection's remote address after it. It resolves names itself.
+	// connection's remote address after it. It resolves names itself. Its connections must honour
+	// deadlines, and end reads and writes when they are closed.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Resolver looks names up for the system's dialer; nil for the system's own.
 	Resolver *net.Resolver
@@ -38,9 +46,6 @@ type Config struct {
 	// DialTimeout bounds a connection's set-up, name look-up included, and once more its TLS
 	// handshake; 0 means 10 s.
 	DialTimeout time.Duration
-	// MaxConnsPerHost bounds the connections to one host and port; 0 means no bound. With one,
-	// requests wait for a connection when the target is slow.
-	MaxConnsPerHost int
 	// ResponseHeaderBytes bounds the header of an answer; 0 means 64 KiB.
 	ResponseHeaderBytes int64
 	// FollowRedirects is how many redirects a request follows, at most 5. With 0 the redirect is
@@ -68,20 +73,12 @@ const (
 	defaultDialTimeout   = 10 * time.Second
 	defaultHeaderBytes   = 64 << 10
 	maxFollowedRedirects = 5
-	writeBufferBytes     = 4 << 10
-	readBufferBytes      = 4 << 10
-)
-
-// HTTP/2 connections are asked for a sign of life when nothing came for a while: with a lower value
-// a dead one is found sooner, but targets that count pings may close the connection.
-const (
-	pingAfter   = 15 * time.Second
-	pingTimeout = 15 * time.Second
 )
 
 // Client sends requests. It is safe for concurrent use.
 type Client struct {
 	dialer *dialer
+	links  *links
 	routes *routes
 	follow redirects
 }
@@ -109,76 +106,54 @@ func New(cfg Config) (*Client, error) {
 		dialer: newDialer(cfg, guard, m),
 		follow: redirects{max: cfg.FollowRedirects, secret: cfg.Secret, allowed: cfg.HopAllowed},
 	}
+	c.links = newLinks(cfg.ResponseHeaderBytes, c.dialer)
 	c.routes = newRoutes(func() *http.Transport { return newTransport(cfg, c.dialer) }, m)
 	return c, nil
-}
-
-func newTransport(cfg Config, d *dialer) *http.Transport {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
-	return &http.Transport{
-		Proxy:                  refuseSecondSend,
-		DialContext:            d.dial,
-		TLSClientConfig:        tlsConfig(cfg.TLS),
-		TLSHandshakeTimeout:    cfg.DialTimeout,
-		DisableCompression:     true,
-		MaxIdleConns:           maxIdleConns,
-		MaxIdleConnsPerHost:    maxIdleConnsPerHost,
-		MaxConnsPerHost:        cfg.MaxConnsPerHost,
-		IdleConnTimeout:        idleConnTimeout,
-		MaxResponseHeaderBytes: cfg.ResponseHeaderBytes,
-		WriteBufferSize:        writeBufferBytes,
-		ReadBufferSize:         readBufferBytes,
-		Protocols:              &protocols,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-	}
-}
-
-func tlsConfig(base *tls.Config) *tls.Config {
-	if base == nil {
-		base = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return base.Clone()
 }
 
 // WithoutRedirects returns a client for which a redirect is the answer. It shares everything else with
 // c, connections and Close included.
 func (c *Client) WithoutRedirects() *Client {
-	return &Client{dialer: c.dialer, routes: c.routes}
+	same := *c
+	same.follow = redirects{}
+	return &same
 }
 
 // Dial opens a guarded connection for a protocol other than HTTP. It ends with Close at the latest.
 func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return c.dialer.dial(ctx, network, address)
+	conn, err := c.dialer.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
 }
 
-// errSwitched: nobody asked for another protocol, and what follows is not an answer.
-var errSwitched = errors.New("the target switched to another protocol unasked")
-
-// Do sends a request and returns the answer's header, and its body to be read with ReadBody. A
-// request with a body must have GetBody, as http.NewRequest sets it. Every error is an *Error.
-func (c *Client) Do(req *http.Request) (*http.Response, error) {
-	a := begin(req.Context(), c)
+// Do sends a request and returns the answer's status, header, and its body, which is to be closed; see
+// ReadBody. One goroutine at a time may use the body. Every error is an *Error, those of reading the
+// body too.
+func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
+	u, err := r.target()
+	if err != nil {
+		return nil, &Error{Cause: Unsendable, Err: err}
+	}
+	a := begin(ctx, c, r, u)
 	for followed := 0; ; followed++ {
-		resp, err := a.send(req)
-		if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
-			err = errors.Join(errSwitched, resp.Body.Close())
-		}
+		resp, err := a.send()
 		if err != nil {
 			return nil, a.fail(err)
 		}
-		next := c.follow.next(req, resp, followed)
-		if next == nil {
+		next, to := c.follow.next(a.request, a.url, resp)
+		if to == nil || followed == c.follow.max {
 			return resp, nil
 		}
 		drain(resp)
-		req = next
+		a.request, a.url = next, to
 	}
 }
 
 // Close ends every connection for good, also those in use. Call it when no request is under way.
 func (c *Client) Close() {
-	c.routes.closeIdle()
 	c.dialer.shut()
+	c.links.close()
+	c.routes.closeIdle()
 }

@@ -3,12 +3,10 @@ package egress
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http/httptrace"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -52,7 +50,7 @@ func newDialer(cfg Config, guard *Guard, m *metrics) *dialer {
 }
 
 // dial connects to address, which is host:port. Its error is a *BlockedError or of package net.
-func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *dialer) dial(ctx context.Context, network, address string) (*conn, error) {
 	c, err := d.connect(ctx, network, address)
 	if err != nil && d.life.Err() != nil {
 		err = net.ErrClosed // which is why, whatever the connection was told
@@ -151,7 +149,7 @@ func (d *dialer) connectInjected(ctx context.Context, network, address string, e
 }
 
 // keep makes c one of the connections that shut ends.
-func (d *dialer) keep(nc net.Conn) (net.Conn, error) {
+func (d *dialer) keep(nc net.Conn) (*conn, error) {
 	c := &conn{Conn: nc, dialer: d, born: time.Now()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,52 +183,4 @@ func (d *dialer) shut() {
 	for _, c := range open {
 		_ = c.Close() // its owner is told by its own reads and writes
 	}
-}
-
-// conn is a connection that knows how much went through it, by which an attempt tells whether its
-// request may have been read, and whether the other side is still alive.
-type conn struct {
-	net.Conn
-	dialer *dialer
-	born   time.Time
-
-	sent     atomic.Int64 // bytes written, or being written
-	received atomic.Int64 // bytes read
-	heard    atomic.Int64 // when something was read last, in ns since born
-	broke    atomic.Bool  // a read failed other than by an orderly end
-}
-
-// Read counts what came, and remembers if the connection broke.
-func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 {
-		c.received.Add(int64(n))
-		c.heard.Store(int64(time.Since(c.born)))
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		c.broke.Store(true)
-	}
-	return n, err
-}
-
-// Write counts what went. It counts first and takes back what did not go, because the answer may be
-// here before the write has returned.
-func (c *conn) Write(p []byte) (int, error) {
-	c.sent.Add(int64(len(p)))
-	n, err := c.Conn.Write(p)
-	if n < len(p) {
-		c.sent.Add(int64(n - len(p)))
-	}
-	return n, err
-}
-
-// Close ends the connection.
-func (c *conn) Close() error {
-	c.dialer.drop(c)
-	return c.Conn.Close()
-}
-
-// silence is for how long nothing has come.
-func (c *conn) silence() time.Duration {
-	return time.Since(c.born) - time.Duration(c.heard.Load())
 }

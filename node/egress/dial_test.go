@@ -28,7 +28,7 @@ func TestSF01_NothingIsDialled(t *testing.T) {
 		"http://[fd00:ec2::254]/", "http://169.254.170.2:80/", "http://169.254.169.254./", "http://[fe80::1%25eth0]/",
 		"http://１６９.254.169.254/", "http://0/", "http://100.100.100.200/",
 	} {
-		_, err := c.Do(request(t, t.Context(), "POST", url, "secret"))
+		_, err := c.Do(t.Context(), request("POST", url, "secret"))
 		if e := failure(t, err); e.Cause != Blocked || e.Sent {
 			t.Errorf("%s: cause %v, sent %v: %v", url, e.Cause, e.Sent, e)
 		}
@@ -41,7 +41,7 @@ func TestSF01_NothingIsDialled(t *testing.T) {
 func TestSF03_NothingIsDialledInPublic(t *testing.T) {
 	c := client(t, Config{Dial: noDial(t), Public: true})
 	for _, url := range []string{"http://10.1.2.3/", "http://100.64.1.1/", "http://[fdaa::3]/", "http://127.0.0.1/", "http://localhost/", "http://0x7f.1/"} {
-		_, err := c.Do(request(t, t.Context(), "GET", url, ""))
+		_, err := c.Do(t.Context(), request("GET", url, ""))
 		if e := failure(t, err); e.Cause != Blocked {
 			t.Errorf("%s: cause %v: %v", url, e.Cause, e)
 		}
@@ -53,7 +53,7 @@ func TestSystemDialRefusesBeforeConnecting(t *testing.T) {
 	accepted := make(chan struct{}, 1)
 	url := rawServer(t, func(c *connection) { accepted <- struct{}{} })
 	c := client(t, Config{Public: true})
-	if _, err := c.Do(request(t, t.Context(), "GET", url, "")); failure(t, err).Cause != Blocked {
+	if _, err := c.Do(t.Context(), request("GET", url, "")); failure(t, err).Cause != Blocked {
 		t.Errorf("error is %v", err)
 	}
 	// The last check, in case a name changes between the look-up and the connection.
@@ -140,7 +140,7 @@ func TestNameWithOneBlockedAddressIsBlocked(t *testing.T) {
 	})
 	c := client(t, Config{Resolver: resolver})
 	for _, name := range []string{"mixed.test", "bad.test"} {
-		_, err := c.Do(request(t, t.Context(), "GET", "http://"+name+port, ""))
+		_, err := c.Do(t.Context(), request("GET", "http://"+name+port, ""))
 		e := failure(t, err)
 		if e.Cause != Blocked || e.Error() != "egress guard refused "+name+": it stands for a link-local address" {
 			t.Errorf("%s: %v: %v", name, e.Cause, e)
@@ -149,10 +149,10 @@ func TestNameWithOneBlockedAddressIsBlocked(t *testing.T) {
 	if n := accepted.Load(); n != 0 {
 		t.Errorf("%d connections to a name that has a blocked address", n)
 	}
-	if status, _, err := exchange(c, request(t, t.Context(), "GET", "http://good.test"+port, "")); status != 200 {
+	if status, _, err := fetch(t.Context(), c, request("GET", "http://good.test"+port, "")); status != 200 {
 		t.Errorf("a good name: %d, %v", status, err)
 	}
-	if _, err := c.Do(request(t, t.Context(), "GET", "http://none.test"+port, "")); failure(t, err).Cause != DNS {
+	if _, err := c.Do(t.Context(), request("GET", "http://none.test"+port, "")); failure(t, err).Cause != DNS {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
@@ -166,10 +166,10 @@ func TestExemptNameMayHaveAnyAddress(t *testing.T) {
 	port := url[strings.LastIndexByte(url, ':'):]
 	resolver := dnsServer(t, func(string) []string { return []string{"127.0.0.1"} })
 	c := client(t, Config{Resolver: resolver, Public: true, Allow: []string{"inside.test"}})
-	if status, _, err := exchange(c, request(t, t.Context(), "GET", "http://inside.test"+port, "")); status != 200 {
+	if status, _, err := fetch(t.Context(), c, request("GET", "http://inside.test"+port, "")); status != 200 {
 		t.Errorf("an exempt name: %d, %v", status, err)
 	}
-	if _, err := c.Do(request(t, t.Context(), "GET", "http://other.test"+port, "")); failure(t, err).Cause != Blocked {
+	if _, err := c.Do(t.Context(), request("GET", "http://other.test"+port, "")); failure(t, err).Cause != Blocked {
 		t.Errorf("another name: %v", err)
 	}
 }
@@ -181,7 +181,7 @@ func TestInjectedDialIsCheckedAfterwards(t *testing.T) {
 		return d.DialContext(ctx, network, strings.TrimPrefix(url, "http://"))
 	}
 	c := client(t, Config{Dial: direct, Public: true})
-	if _, err := c.Do(request(t, t.Context(), "GET", "http://rebound.test/", "")); failure(t, err).Cause != Blocked {
+	if _, err := c.Do(t.Context(), request("GET", "http://rebound.test/", "")); failure(t, err).Cause != Blocked {
 		t.Errorf("error is %v", err)
 	}
 	if n := metricValue(t, c.dialer.metrics.connections); n != 0 {
@@ -208,7 +208,7 @@ func TestCloseEndsConnectionsAndDials(t *testing.T) {
 	}
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Do(request(t, context.Background(), "GET", "http://slow.test/", ""))
+		_, err := c.Do(context.Background(), request("GET", "http://slow.test/", ""))
 		failed <- err
 	}()
 	<-dialling

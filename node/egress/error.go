@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -68,19 +69,20 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// cause judges an error of the transport by how far the attempt had come.
+// cause judges an error of send by how far the attempt had come.
 func (a *attempt) cause(err error) Cause {
+	over := a.over()
 	switch {
 	case is[*BlockedError](err):
 		return Blocked
-	case errors.Is(a.Err(), context.DeadlineExceeded):
-		if a.got == nil {
+	case errors.Is(over, context.DeadlineExceeded):
+		if a.conn == nil {
 			return ConnectTimeout
 		}
 		return Timeout
-	case a.Err() != nil:
+	case over != nil:
 		return Canceled
-	case a.got != nil:
+	case a.conn != nil:
 		return a.causeConnected(err)
 	case a.asked:
 		return causeConnecting(err)
@@ -115,14 +117,22 @@ var (
 	}
 	textsReset  = []string{"http2: client connection lost", "stream error: "}
 	textsClosed = []string{"server closed idle connection", "http2: server sent GOAWAY and closed", "http2: client conn "}
+	textsCut    = []string{"unexpected EOF reading trailer"}
+)
+
+var (
+	errHeaderTooLarge = errors.New("the answer's header is over the limit")
+	errStatus         = errors.New("the status of the answer is not one that ends an exchange")
 )
 
 // causeConnected judges an error once the request had a connection.
 func (a *attempt) causeConnected(err error) Cause {
 	switch {
-	case says(err, textsTooLarge):
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return Timeout
+	case errors.Is(err, errHeaderTooLarge), says(err, textsTooLarge):
 		return HeaderTooLarge
-	case errors.Is(err, errSentBefore), says(err, textsClosed):
+	case errors.Is(err, errUnanswered), says(err, textsClosed):
 		return Closed
 	case errors.Is(err, io.ErrUnexpectedEOF) && a.answered() && !a.http2():
 		return Truncated
@@ -148,12 +158,13 @@ func (a *attempt) causeConnected(err error) Cause {
 
 // causeBody judges an error while the answer's body was read.
 func (a *attempt) causeBody(err error) Cause {
+	over := a.over()
 	switch {
-	case errors.Is(a.Err(), context.DeadlineExceeded):
+	case errors.Is(over, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return Timeout
-	case a.Err() != nil:
+	case over != nil:
 		return Canceled
-	case errors.Is(err, io.ErrUnexpectedEOF), says(err, textsClosed):
+	case errors.Is(err, io.ErrUnexpectedEOF), says(err, textsCut), says(err, textsClosed):
 		return Truncated
 	case broken(err), says(err, textsReset):
 		return Reset

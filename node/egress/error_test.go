@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -52,11 +51,12 @@ func TestCauses(t *testing.T) {
 		"switching protocols":   {after("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), Protocol, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := client(t, Config{})
-			_, _, err := exchange(c, request(t, t.Context(), "POST", rawServer(t, tt.handle), "payload"))
-			if e := failure(t, err); e.Cause != tt.want || e.Sent != tt.sent {
-				t.Errorf("cause %v, sent %v, want %v, %v: %v", e.Cause, e.Sent, tt.want, tt.sent, e)
-			}
+			eachPath(t, func(t *testing.T, p path) {
+				_, _, err := fetch(t.Context(), p.to(t, Config{}), request("POST", p.serve(t, tt.handle), "payload"))
+				if e := failure(t, err); e.Cause != tt.want || e.Sent != tt.sent {
+					t.Errorf("cause %v, sent %v, want %v, %v: %v", e.Cause, e.Sent, tt.want, tt.sent, e)
+				}
+			})
 		})
 	}
 }
@@ -83,16 +83,18 @@ func endless(c *connection, s string) {
 	}
 }
 
-func TestCauseResetWithinTheBody(t *testing.T) {
+func TestCauseResetWithinTheBody(t *testing.T) { eachPath(t, testCauseResetWithinTheBody) }
+
+func testCauseResetWithinTheBody(t *testing.T, p path) {
 	headerRead := make(chan struct{})
-	url := rawServer(t, func(c *connection) {
+	url := p.serve(t, func(c *connection) {
 		if req, _ := c.next(); req != nil {
 			c.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
 			<-headerRead
 			c.reset()
 		}
 	})
-	resp, err := client(t, Config{}).Do(request(t, t.Context(), "POST", url, "x"))
+	resp, err := p.to(t, Config{}).Do(t.Context(), request("POST", url, "x"))
 	close(headerRead)
 	if err != nil {
 		t.Fatal(err)
@@ -114,18 +116,21 @@ func (c breaking) Read(p []byte) (int, error) {
 }
 
 // The transport calls a header that was cut malformed.
-func TestCauseResetWithinTheHeader(t *testing.T) {
+func TestCauseResetWithinTheHeader(t *testing.T) { eachPath(t, testCauseResetWithinTheHeader) }
+
+func testCauseResetWithinTheHeader(t *testing.T, p path) {
 	for _, part := range []string{"HTTP/", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Len"} {
-		url := rawServer(t, func(c *connection) {
+		url := p.serve(t, func(c *connection) {
 			if req, _ := c.next(); req != nil {
 				c.say(part)
+				c.cut()
 			}
 		})
-		cl := client(t, Config{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		cl := p.to(t, Config{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, network, address)
 			return breaking{c}, err
 		}})
-		_, err := cl.Do(request(t, t.Context(), "POST", url, "x"))
+		_, err := cl.Do(t.Context(), request("POST", url, "x"))
 		if e := failure(t, err); e.Cause != Reset || !e.Sent {
 			t.Errorf("after %q: cause %v, sent %v: %v", part, e.Cause, e.Sent, e)
 		}
@@ -133,21 +138,25 @@ func TestCauseResetWithinTheHeader(t *testing.T) {
 }
 
 // A server that closes at once may do so before or after the request was written.
-func TestCauseClosedAtOnce(t *testing.T) {
-	_, err := client(t, Config{}).Do(request(t, t.Context(), "POST", rawServer(t, func(*connection) {}), "x"))
+func TestCauseClosedAtOnce(t *testing.T) { eachPath(t, testCauseClosedAtOnce) }
+
+func testCauseClosedAtOnce(t *testing.T, p path) {
+	_, err := p.to(t, Config{}).Do(t.Context(), request("POST", p.serve(t, func(*connection) {}), "x"))
 	if e := failure(t, err); e.Cause != Closed && e.Cause != Reset {
 		t.Errorf("cause %v: %v", e.Cause, e)
 	}
 }
 
-func TestCauseRefused(t *testing.T) {
+func TestCauseRefused(t *testing.T) { eachPath(t, testCauseRefused) }
+
+func testCauseRefused(t *testing.T, p path) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	c := client(t, Config{})
-	_, err = c.Do(request(t, t.Context(), "POST", "http://"+l.Addr().String(), "x"))
+	c := p.to(t, Config{})
+	_, err = c.Do(t.Context(), request("POST", p.url(l.Addr().String()), "x"))
 	if e := failure(t, err); e.Cause != Refused || e.Sent {
 		t.Errorf("cause %v, sent %v: %v", e.Cause, e.Sent, e)
 	}
@@ -182,7 +191,7 @@ func TestCauseTLS(t *testing.T) {
 				var d net.Dialer
 				return d.DialContext(ctx, network, tt.address)
 			}})
-			_, err := c.Do(request(t, t.Context(), "POST", "https://"+tt.host, "x"))
+			_, err := c.Do(t.Context(), request("POST", "https://"+tt.host, "x"))
 			if e := failure(t, err); e.Cause != TLS || (e.Sent && !tt.sent) {
 				t.Errorf("cause %v, sent %v: %v", e.Cause, e.Sent, e)
 			}
@@ -217,7 +226,7 @@ func TestCausesOfTime(t *testing.T) {
 					defer cancel()
 				}
 				start := time.Now()
-				_, _, err = exchange(c, request(t, ctx, "POST", name, "x"))
+				_, _, err = fetch(ctx, c, request("POST", name, "x"))
 				if e := failure(t, err); e.Cause != tt.want || e.Sent != tt.sent {
 					t.Errorf("cause %v, sent %v, want %v, %v: %v", e.Cause, e.Sent, tt.want, tt.sent, e)
 				}
@@ -272,10 +281,12 @@ func timeWasters(t *testing.T) func(context.Context, string, string) (net.Conn, 
 	}
 }
 
-func TestCauseCanceledIsNotTimeout(t *testing.T) {
+func TestCauseCanceledIsNotTimeout(t *testing.T) { eachPath(t, testCauseCanceledIsNotTimeout) }
+
+func testCauseCanceledIsNotTimeout(t *testing.T, p path) {
 	for _, path := range []string{"/header", "/body"} {
 		reading := make(chan struct{})
-		url := rawServer(t, func(c *connection) {
+		url := p.serve(t, func(c *connection) {
 			if req, _ := c.next(); req != nil {
 				if path == "/body" {
 					c.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
@@ -284,13 +295,13 @@ func TestCauseCanceledIsNotTimeout(t *testing.T) {
 				_, _ = c.r.ReadByte()
 			}
 		})
-		c := client(t, Config{})
+		c := p.to(t, Config{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		go func() {
 			<-reading
 			cancel()
 		}()
-		_, _, err := exchange(c, request(t, ctx, "POST", url+path, "x"))
+		_, _, err := fetch(ctx, c, request("POST", url+path, "x"))
 		if e := failure(t, err); e.Cause != Canceled || !e.Sent || !errors.Is(e, context.Canceled) {
 			t.Errorf("%s: cause %v, sent %v: %v", path, e.Cause, e.Sent, e)
 		}
@@ -328,7 +339,7 @@ func TestCausesHTTP2(t *testing.T) {
 			srv.StartTLS()
 			t.Cleanup(srv.Close)
 			c := client(t, Config{TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
-			_, _, err := exchange(c, request(t, t.Context(), "POST", srv.URL, "x"))
+			_, _, err := fetch(t.Context(), c, request("POST", srv.URL, "x"))
 			if e := failure(t, err); e.Cause != tt.want || !e.Sent {
 				t.Errorf("cause %v, sent %v, want %v: %v", e.Cause, e.Sent, tt.want, e)
 			}
@@ -357,7 +368,7 @@ func TestCausesHTTP2Connection(t *testing.T) {
 				var d net.Dialer
 				return d.DialContext(ctx, network, address)
 			}})
-			_, err := c.Do(request(t, t.Context(), "POST", "https://h2.test/", "x"))
+			_, err := c.Do(t.Context(), request("POST", "https://h2.test/", "x"))
 			if e := failure(t, err); e.Cause != tt.want || !e.Sent {
 				t.Errorf("cause %v, sent %v, want %v: %v", e.Cause, e.Sent, tt.want, e)
 			}
@@ -394,19 +405,19 @@ func TestTooLargeForTheTarget(t *testing.T) {
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	c := client(t, Config{TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
-	if _, _, err := exchange(c, request(t, t.Context(), "POST", srv.URL, "x")); err != nil {
+	if _, _, err := fetch(t.Context(), c, request("POST", srv.URL, "x")); err != nil {
 		t.Fatal(err)
 	}
-	req := request(t, t.Context(), "POST", srv.URL, "x")
-	req.Header.Set("X", strings.Repeat("x", 100_000))
-	_, err := c.Do(req)
+	_, err := c.Do(t.Context(), request("POST", srv.URL, "x", "X", strings.Repeat("x", 100_000)))
 	if e := failure(t, err); e.Cause != Protocol {
 		t.Errorf("cause %v: %v", e.Cause, e)
 	}
 }
 
 // A safe method that goes again may find nobody; it was sent all the same.
-func TestSafeMethodThatGoesAgainInVain(t *testing.T) {
+func TestSafeMethodThatGoesAgainInVain(t *testing.T) { eachPath(t, testSafeMethodThatGoesAgainInVain) }
+
+func testSafeMethodThatGoesAgainInVain(t *testing.T, p path) {
 	gone := make(chan struct{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -418,19 +429,22 @@ func TestSafeMethodThatGoesAgainInVain(t *testing.T) {
 		if err != nil {
 			return
 		}
-		c := &connection{Conn: nc, r: bufio.NewReader(nc)}
+		if p.server != nil {
+			nc = tls.Server(nc, p.server)
+		}
+		c := newConnection(nc, 1)
 		_, _ = c.next()
 		c.say(okAnswer)
 		_, _ = c.next()
 		_ = l.Close()
 		_ = nc.Close()
 	}()
-	c := client(t, Config{})
-	url := "http://" + l.Addr().String()
-	if _, _, err := exchange(c, request(t, t.Context(), "GET", url, "")); err != nil {
+	c := p.to(t, Config{})
+	url := p.url(l.Addr().String())
+	if _, _, err := fetch(t.Context(), c, request("GET", url, "")); err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Do(request(t, t.Context(), "GET", url, ""))
+	_, err = c.Do(t.Context(), request("GET", url, ""))
 	if e := failure(t, err); e.Cause != Refused || !e.Sent {
 		t.Errorf("cause %v, sent %v: %v", e.Cause, e.Sent, e)
 	}

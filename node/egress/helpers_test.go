@@ -3,11 +3,12 @@ package egress
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 
@@ -16,8 +17,31 @@ import (
 )
 
 // client returns a client that is closed at the end of the test.
-func client(t testing.TB, cfg Config) *Client {
+func client(t testing.TB, cfg Config) *Client { return path{}.to(t, cfg) }
+
+// path is one of the two ways out: over links, and through net/http's transport.
+type path struct {
+	server, client *tls.Config // nil: plain HTTP, over links
+}
+
+// eachPath runs a test over both ways out.
+func eachPath(t *testing.T, test func(t *testing.T, p path)) {
+	t.Run("link", func(t *testing.T) { test(t, path{}) })
+	t.Run("transport", func(t *testing.T) { test(t, securePath(t)) })
+}
+
+func securePath(t testing.TB) path {
+	server, client := certificate(t, "target.test")
+	server.NextProtos = nil // HTTP/1.1
+	return path{server, client}
+}
+
+// to returns a client for the path, which is closed at the end of the test.
+func (p path) to(t testing.TB, cfg Config) *Client {
 	t.Helper()
+	if cfg.TLS == nil {
+		cfg.TLS = p.client
+	}
 	c, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -26,18 +50,28 @@ func client(t testing.TB, cfg Config) *Client {
 	return c
 }
 
-func request(t testing.TB, ctx context.Context, method, url, body string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+// url is that of a host.
+func (p path) url(host string) string {
+	if p.server == nil {
+		return "http://" + host
 	}
-	return req
+	return "https://" + host
 }
 
-// exchange sends a request and reads the whole answer.
-func exchange(c *Client, req *http.Request) (int, string, error) {
-	resp, err := c.Do(req)
+// request is one to a target, with fields given as name, value, name, value.
+func request(method, url, body string, field ...string) Request {
+	return Request{Method: method, URL: url, Body: []byte(body), Header: func(yield func(name, value string) bool) {
+		for pair := range slices.Chunk(field, 2) {
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}}
+}
+
+// fetch sends a request and reads the whole answer.
+func fetch(ctx context.Context, c *Client, r Request) (int, string, error) {
+	resp, err := c.Do(ctx, r)
 	if err != nil {
 		return 0, "", err
 	}
@@ -75,6 +109,10 @@ type connection struct {
 	r *bufio.Reader
 }
 
+func newConnection(c net.Conn, n int) *connection {
+	return &connection{Conn: c, n: n, r: bufio.NewReader(c)}
+}
+
 // next reads one request with its body; nil when the client has gone.
 func (c *connection) next() (*http.Request, string) {
 	req, err := http.ReadRequest(c.r)
@@ -90,19 +128,33 @@ func (c *connection) next() (*http.Request, string) {
 
 func (c *connection) say(s string) { _, _ = io.WriteString(c, s) }
 
+// under is the connection below TLS.
+func (c *connection) under() net.Conn {
+	if secure, ok := c.Conn.(*tls.Conn); ok {
+		return secure.NetConn()
+	}
+	return c.Conn
+}
+
+// cut closes the connection without a word of TLS.
+func (c *connection) cut() { _ = c.under().Close() }
+
 // reset closes the connection so that the client is told by a TCP reset.
 func (c *connection) reset() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+	if tcp, ok := c.under().(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
-	_ = c.Close()
+	c.cut()
 }
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-// rawServer serves each connection with handle, which owns it and may misbehave. It returns its URL
-// and ends with the test.
-func rawServer(t testing.TB, handle func(c *connection)) string {
+// rawServer is a server for plain HTTP.
+func rawServer(t testing.TB, handle func(c *connection)) string { return path{}.serve(t, handle) }
+
+// serve serves each connection with handle, which owns it and may misbehave. It returns its URL and ends
+// with the test.
+func (p path) serve(t testing.TB, handle func(c *connection)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -123,8 +175,13 @@ func rawServer(t testing.TB, handle func(c *connection)) string {
 			open = append(open, c)
 			mu.Unlock()
 			running.Go(func() {
+				if p.server != nil {
+					secure := tls.Server(c, p.server)
+					_ = secure.HandshakeContext(t.Context())
+					c = secure
+				}
 				defer func() { _ = c.Close() }()
-				handle(&connection{Conn: c, n: n, r: bufio.NewReader(c)})
+				handle(newConnection(c, n))
 			})
 		}
 	})
@@ -137,5 +194,5 @@ func rawServer(t testing.TB, handle func(c *connection)) string {
 		mu.Unlock()
 		running.Wait()
 	})
-	return "http://" + l.Addr().String()
+	return p.url(l.Addr().String())
 }

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,29 +15,24 @@ type redirects struct {
 	allowed func(host string) bool // nil: every host
 }
 
-// next returns the request that follows a redirect, nil if the answer stands: it is no redirect,
-// the limit is reached, or the redirect cannot or must not be followed.
-func (r redirects) next(req *http.Request, resp *http.Response, followed int) *http.Request {
-	if followed >= r.max || !redirected(resp.StatusCode) {
-		return nil
+// next returns the request that follows a redirect, and where it goes; nil if the answer stands: it is
+// no redirect, or the redirect cannot or must not be followed.
+func (r redirects) next(req Request, from *url.URL, resp *http.Response) (Request, *url.URL) {
+	if r.max == 0 || !redirected(resp.StatusCode) {
+		return Request{}, nil
 	}
-	to := location(req.URL, resp.Header.Get("Location"))
+	to := location(from, resp.Header.Get("Location"))
 	if to == nil || (r.allowed != nil && !r.allowed(to.Hostname())) {
-		return nil
+		return Request{}, nil
 	}
-	next := &http.Request{
-		Method: req.Method, URL: to, Header: req.Header.Clone(),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	if !origin(req.URL, to) {
-		drop(next.Header, r.secret)
+	if !origin(from, to) {
+		req.Header = without(req.Header, r.secret)
 	}
 	if method := methodAfter(req.Method, resp.StatusCode); method != req.Method {
-		next.Method = method
-		drop(next.Header, describesBody)
-		return next
+		req.Method, req.Body = method, nil
+		req.Header = without(req.Header, describesBody)
 	}
-	return withBody(next, req)
+	return req, to
 }
 
 // redirected reports whether the status asks for another request (RFC 9110, 15.4).
@@ -78,22 +74,6 @@ func methodAfter(method string, status int) string {
 	return method
 }
 
-// withBody gives next the body of req and returns it; nil if the body cannot be had again.
-func withBody(next, req *http.Request) *http.Request {
-	if req.Body == nil || req.Body == http.NoBody {
-		return next
-	}
-	if req.GetBody == nil {
-		return nil
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return nil
-	}
-	next.Body, next.GetBody, next.ContentLength = body, req.GetBody, req.ContentLength
-	return next
-}
-
 // origin reports whether both URLs have the same scheme, host and port: another port is another
 // server, which must not see what is meant for the first.
 func origin(a, b *url.URL) bool {
@@ -110,10 +90,16 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-func drop(h http.Header, which func(name string) bool) {
-	for name := range h {
-		if which(name) {
-			delete(h, name)
+// without leaves out the fields whose name which picks.
+func without(header iter.Seq2[string, string], which func(name string) bool) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		if header == nil {
+			return
+		}
+		for name, value := range header {
+			if !which(name) && !yield(name, value) {
+				return
+			}
 		}
 	}
 }

@@ -19,13 +19,13 @@ type seen struct {
 }
 
 // redirector answers each request with what answer says; it returns its URL and what it read so far.
-func redirector(t testing.TB, answer func(path string) (status int, location string)) (string, func() []seen) {
+func (p path) redirector(t testing.TB, answer func(path string) (status int, location string)) (string, func() []seen) {
 	t.Helper()
 	var (
 		mu  sync.Mutex
 		log []seen
 	)
-	u := rawServer(t, func(c *connection) {
+	u := p.serve(t, func(c *connection) {
 		for req, body := c.next(); req != nil; req, body = c.next() {
 			mu.Lock()
 			log = append(log, seen{c, req.Method, req.URL.Path, body, req.Header})
@@ -44,12 +44,12 @@ func redirector(t testing.TB, answer func(path string) (status int, location str
 	return u, func() []seen { mu.Lock(); defer mu.Unlock(); return log }
 }
 
-func secretRequest(t testing.TB, method, target string) *http.Request {
-	req := request(t, t.Context(), method, target, "payload")
+func secretRequest(method, target string) Request {
+	var field []string
 	for _, h := range []string{"Authorization", "Cookie", "X-Api-Key", "x-my-token", "Content-Type", "content-language", "X-Plain"} {
-		req.Header[h] = []string{"v"}
+		field = append(field, h, "v")
 	}
-	return req
+	return request(method, target, "payload", field...)
 }
 
 func secret(header string) bool {
@@ -68,10 +68,14 @@ func names(h http.Header) string {
 }
 
 func TestHP04_NoRedirectIsFollowedByDefault(t *testing.T) {
+	eachPath(t, testHP04NoRedirectIsFollowedByDefault)
+}
+
+func testHP04NoRedirectIsFollowedByDefault(t *testing.T, p path) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, to := range []string{"/other", "http://other.test/", "http://169.254.169.254/", "/from"} {
-			u, log := redirector(t, func(string) (int, string) { return status, to })
-			got, body, err := exchange(client(t, Config{}), secretRequest(t, "POST", u+"/from"))
+			u, log := p.redirector(t, func(string) (int, string) { return status, to })
+			got, body, err := fetch(t.Context(), p.to(t, Config{}), secretRequest("POST", u+"/from"))
 			if got != status || body != "body" || len(log()) != 1 {
 				t.Errorf("%d to %s: %d %q %v after %d requests", status, to, got, body, err, len(log()))
 			}
@@ -79,7 +83,9 @@ func TestHP04_NoRedirectIsFollowedByDefault(t *testing.T) {
 	}
 }
 
-func TestHP04_FollowedWhenEnabled(t *testing.T) {
+func TestHP04_FollowedWhenEnabled(t *testing.T) { eachPath(t, testHP04FollowedWhenEnabled) }
+
+func testHP04FollowedWhenEnabled(t *testing.T, p path) {
 	const all = "Authorization Cookie X-Api-Key X-My-Token Content-Type Content-Language X-Plain"
 	for _, tt := range []struct {
 		method string
@@ -96,8 +102,8 @@ func TestHP04_FollowedWhenEnabled(t *testing.T) {
 		{"PUT", 303, "GET ", "Authorization Cookie X-Api-Key X-My-Token X-Plain", "X-Plain"},
 	} {
 		t.Run(fmt.Sprint(tt.method, tt.status), func(t *testing.T) {
-			other, otherLog := redirector(t, func(string) (int, string) { return 200, "" })
-			u, log := redirector(t, func(path string) (int, string) {
+			other, otherLog := p.redirector(t, func(string) (int, string) { return 200, "" })
+			u, log := p.redirector(t, func(path string) (int, string) {
 				switch path {
 				case "/same":
 					return tt.status, "/end"
@@ -107,9 +113,9 @@ func TestHP04_FollowedWhenEnabled(t *testing.T) {
 					return 200, ""
 				}
 			})
-			c := client(t, Config{FollowRedirects: 5, Secret: secret})
+			c := p.to(t, Config{FollowRedirects: 5, Secret: secret})
 			for _, path := range []string{"/same", "/other"} {
-				if status, _, err := exchange(c, secretRequest(t, tt.method, u+path)); status != 200 {
+				if status, _, err := fetch(t.Context(), c, secretRequest(tt.method, u+path)); status != 200 {
 					t.Fatalf("%s: status %d, %v", path, status, err)
 				}
 			}
@@ -128,18 +134,20 @@ func TestHP04_FollowedWhenEnabled(t *testing.T) {
 	}
 }
 
-func TestHP04_SecretsDoNotComeBack(t *testing.T) {
+func TestHP04_SecretsDoNotComeBack(t *testing.T) { eachPath(t, testHP04SecretsDoNotComeBack) }
+
+func testHP04SecretsDoNotComeBack(t *testing.T, p path) {
 	var back string
-	far, _ := redirector(t, func(string) (int, string) { return 307, back })
-	u, log := redirector(t, func(path string) (int, string) {
+	far, _ := p.redirector(t, func(string) (int, string) { return 307, back })
+	u, log := p.redirector(t, func(path string) (int, string) {
 		if path == "/from" {
 			return 307, far
 		}
 		return 200, ""
 	})
 	back = u + "/end"
-	c := client(t, Config{FollowRedirects: 5, Secret: secret})
-	if status, _, err := exchange(c, secretRequest(t, "POST", u+"/from")); status != 200 {
+	c := p.to(t, Config{FollowRedirects: 5, Secret: secret})
+	if status, _, err := fetch(t.Context(), c, secretRequest("POST", u+"/from")); status != 200 {
 		t.Fatalf("status %d, %v", status, err)
 	}
 	if got := names(log()[1].header); strings.Contains(got, "Authorization") {
@@ -147,30 +155,38 @@ func TestHP04_SecretsDoNotComeBack(t *testing.T) {
 	}
 }
 
-func TestWithoutRedirects(t *testing.T) {
-	u, log := redirector(t, func(string) (int, string) { return 308, "/self" })
-	c := client(t, Config{FollowRedirects: 5, Secret: secret}).WithoutRedirects()
-	if status, _, err := exchange(c, request(t, t.Context(), "POST", u, "x")); status != 308 || len(log()) != 1 {
+func TestWithoutRedirects(t *testing.T) { eachPath(t, testWithoutRedirects) }
+
+func testWithoutRedirects(t *testing.T, p path) {
+	u, log := p.redirector(t, func(string) (int, string) { return 308, "/self" })
+	c := p.to(t, Config{FollowRedirects: 5, Secret: secret}).WithoutRedirects()
+	if status, _, err := fetch(t.Context(), c, request("POST", u, "x")); status != 308 || len(log()) != 1 {
 		t.Errorf("status %d, %v after %d requests", status, err, len(log()))
 	}
 }
 
 func TestHP04_LoopEndsWithTheLastRedirect(t *testing.T) {
+	eachPath(t, testHP04LoopEndsWithTheLastRedirect)
+}
+
+func testHP04LoopEndsWithTheLastRedirect(t *testing.T, p path) {
 	for follow := 1; follow <= 5; follow++ {
-		u, log := redirector(t, func(string) (int, string) { return 308, "/self" })
-		c := client(t, Config{FollowRedirects: follow, Secret: secret})
-		status, body, err := exchange(c, request(t, t.Context(), "POST", u+"/self", "payload"))
+		u, log := p.redirector(t, func(string) (int, string) { return 308, "/self" })
+		c := p.to(t, Config{FollowRedirects: follow, Secret: secret})
+		status, body, err := fetch(t.Context(), c, request("POST", u+"/self", "payload"))
 		if status != 308 || body != "body" || len(log()) != follow+1 {
 			t.Errorf("%d: status %d %q %v after %d requests", follow, status, body, err, len(log()))
 		}
 	}
 }
 
-func TestHP04_GuardOnEachHop(t *testing.T) {
+func TestHP04_GuardOnEachHop(t *testing.T) { eachPath(t, testHP04GuardOnEachHop) }
+
+func testHP04GuardOnEachHop(t *testing.T, p path) {
 	for _, to := range []string{"http://169.254.169.254/latest", "http://[::ffff:a9fe:a9fe]/", "//2852039166/", "http://metadata.google.internal/"} {
-		u, _ := redirector(t, func(string) (int, string) { return 307, to })
-		c := client(t, Config{FollowRedirects: 5, Secret: secret})
-		_, err := c.Do(request(t, t.Context(), "POST", u, "payload"))
+		u, _ := p.redirector(t, func(string) (int, string) { return 307, to })
+		c := p.to(t, Config{FollowRedirects: 5, Secret: secret})
+		_, err := c.Do(t.Context(), request("POST", u, "payload"))
 		if e := failure(t, err); e.Cause != Blocked || !e.Sent {
 			t.Errorf("%s: cause %v, sent %v (the first target has read it): %v", to, e.Cause, e.Sent, e)
 		}
@@ -178,17 +194,21 @@ func TestHP04_GuardOnEachHop(t *testing.T) {
 }
 
 func TestHP04_WhatCannotBeFollowedIsTheAnswer(t *testing.T) {
+	eachPath(t, testHP04WhatCannotBeFollowedIsTheAnswer)
+}
+
+func testHP04WhatCannotBeFollowedIsTheAnswer(t *testing.T, p path) {
 	for _, to := range []string{"", "ftp://x.test/", "http://", "http://[bad", "javascript:alert(1)", "http://elsewhere.test/"} {
-		u, log := redirector(t, func(string) (int, string) { return 302, to })
-		c := client(t, Config{FollowRedirects: 5, Secret: secret, HopAllowed: func(host string) bool { return host == "127.0.0.1" }})
-		status, _, err := exchange(c, request(t, t.Context(), "POST", u, "payload"))
+		u, log := p.redirector(t, func(string) (int, string) { return 302, to })
+		c := p.to(t, Config{FollowRedirects: 5, Secret: secret, HopAllowed: func(host string) bool { return host == "127.0.0.1" }})
+		status, _, err := fetch(t.Context(), c, request("POST", u, "payload"))
 		if status != 302 || len(log()) != 1 {
 			t.Errorf("%q: status %d, %v after %d requests", to, status, err, len(log()))
 		}
 	}
 	for _, status := range []int{300, 304, 305, 306} {
-		u, _ := redirector(t, func(string) (int, string) { return status, "/x" })
-		got, _, err := exchange(client(t, Config{FollowRedirects: 5, Secret: secret}), request(t, t.Context(), "GET", u, ""))
+		u, _ := p.redirector(t, func(string) (int, string) { return status, "/x" })
+		got, _, err := fetch(t.Context(), p.to(t, Config{FollowRedirects: 5, Secret: secret}), request("GET", u, ""))
 		if got != status {
 			t.Errorf("status %d, %v, want %d", got, err, status)
 		}

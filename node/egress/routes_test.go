@@ -40,7 +40,7 @@ func answerWith(text string) http.HandlerFunc {
 func attemptWithin(t *testing.T, c *Client, limit time.Duration, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	_, body, err := exchange(c, request(t, ctx, "POST", url, "x"))
+	_, body, err := fetch(ctx, c, request("POST", url, "x"))
 	return body, err
 }
 
