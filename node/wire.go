@@ -119,7 +119,8 @@ func (n *Node) newQueue(l job.Line, backlog queue.Backlog, r queue.Runner, targe
 func (n *Node) newWorker(p *parts, sender *dispatch.Dispatcher) *worker.Worker {
 	return worker.New(worker.Config{
 		Store: p.store, Sender: sender, Ending: p.ending, NodeID: n.cfg.NodeID, Wake: p.agenda.Wake, Logger: n.deps.Logger,
-		Timeout: func(host string) time.Duration { return n.cfg.Targets.For(host).Timeout },
+		Registerer: n.deps.Registry,
+		Timeout:    func(host string) time.Duration { return n.cfg.Targets.For(host).Timeout },
 		Policy: worker.Policy{
 			BackoffMax: n.cfg.RetryMaxBackoff(), RetryAfterMax: n.cfg.RetryAfterMax(),
 			CompletedTTL: n.cfg.CompletedTTL(), FailedTTL: n.cfg.FailedTTL(), ResultMaxBytes: int(n.cfg.ResultMaxBytes),

@@ -14,6 +14,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/aquifer-fleet/aquifer/node/crashpoint"
 	"github.com/aquifer-fleet/aquifer/node/dispatch"
 	"github.com/aquifer-fleet/aquifer/node/events"
@@ -47,13 +49,19 @@ type Config struct {
 	// Wake is told when a retry comes due.
 	Wake   func(at time.Time)
 	Logger *slog.Logger
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
 }
 
-// Worker runs the turns of a queue of calls. It has no state and is safe for concurrent use.
-type Worker struct{ Config }
+// Worker runs the turns of a queue of calls. Only its metrics change, which are safe for concurrent
+// use, as it is.
+type Worker struct {
+	Config
+	metrics metrics
+}
 
 // New returns a worker.
-func New(c Config) *Worker { return &Worker{c} }
+func New(c Config) *Worker { return &Worker{Config: c, metrics: newMetrics(c.Registerer)} }
 
 // Run takes one turn. It returns when the outcome is recorded. When ctx ends, the attempt is cut, what
 // is known is still recorded, and a job that is unfinished then stays where it is, for the next process.
@@ -125,6 +133,7 @@ func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot) que
 	t.Release(sig)
 	crashpoint.Reach(crashpoint.Answered)
 	d := w.Policy.decide(s, out, sig.RetryAfter, rand.Float64())
+	w.metrics.attempt(d)
 	if d.end != nil {
 		f := Final{Job: s.Job, From: s.State, End: *d.end, Payload: d.payload}
 		return w.step(ctx, "finish", func() error { return w.Ending.End(ctx, f) })
