@@ -19,15 +19,27 @@ import (
 // serve starts a node and waits until it serves.
 func serve(t *testing.T, env ...string) *child {
 	t.Helper()
-	c := start(t, (*exec.Cmd).StderrPipe, append([]string{
+	c := launch(t, env...)
+	c.serving()
+	return c
+}
+
+// launch starts a node.
+func launch(t *testing.T, env ...string) *child {
+	t.Helper()
+	return start(t, (*exec.Cmd).StderrPipe, append([]string{
 		"AQUIFER_LISTEN=127.0.0.1:0", "AQUIFER_LOG=json", "AQUIFER_SHUTDOWN_QUIESCE_MS=0",
 	}, env...), "serve")
+}
+
+// serving waits until the node serves.
+func (c *child) serving() {
+	c.t.Helper()
 	var log struct{ Address string }
 	if err := json.Unmarshal([]byte(c.line(`"address":`)), &log); err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	c.url = "http://" + log.Address
-	return c
 }
 
 func TestServeStopsGracefullyAtTheFirstSignal(t *testing.T) {
