@@ -53,4 +53,4 @@ e2e: build ## Send jobs through the real binary with restarts; none may be lost 
 	$(if $(LONG),bin/aquifer-bench backlog)
 
 e2e-kill: ## Kill the real binary with -9 at random and at each gap between two states; 200 times with LONG=1.
-	go test -count=1 -timeout 60m -tags crashpoints -run '^TestKL' ./cmd/aquifer -kills $(KILLS)
+	go test -v -count=1 -timeout 60m -tags crashpoints -run '^TestKL' ./cmd/aquifer -kills $(KILLS)
