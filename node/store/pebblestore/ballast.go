@@ -13,19 +13,23 @@ import (
 )
 
 const (
-	ballastWork = "BALLAST-WORK" // given up when a write finds the disk full
-	ballastOpen = "BALLAST-OPEN" // given up at the start, which needs room to replay the logs
+	// The ballast is two files. The first is given up when a write finds the disk full: two memtables
+	// are room for many thousand ends of jobs. The second is given up at the start, which makes a table
+	// of every memtable that was waiting, and one more for good measure.
+	ballastWork = "BALLAST-WORK"
+	ballastOpen = "BALLAST-OPEN"
+	workTables  = 2
+	openTables  = memtables + 2
 	// ballastCheck is how often a store on a full disk looks for room.
 	ballastCheck = time.Second
 )
 
-// ballast is space that a full disk gives back: so much that jobs which have been accepted can go on
-// and end. While it is out the store takes no new jobs; it is made again as soon as there is room for
-// it twice.
+// ballast is space that a full disk gives back, so that jobs which have been accepted can go on and end.
+// While it is out the store takes no new jobs; it is made again as soon as there is room.
 type ballast struct {
 	fs     vfs.FS
 	dir    string
-	size   int64 // of each of the two files, in bytes
+	table  int64 // the size of a memtable, in bytes
 	logger *slog.Logger
 	out    atomic.Bool   // the disk is full
 	wake   chan struct{} // of one: out has become true
@@ -33,8 +37,8 @@ type ballast struct {
 	mu sync.Mutex // one at a time makes or removes the files
 }
 
-func newBallast(under vfs.FS, dir string, size int64, logger *slog.Logger) *ballast {
-	b := &ballast{fs: under, dir: dir, size: size, logger: logger, wake: make(chan struct{}, 1)}
+func newBallast(under vfs.FS, dir string, table int64, logger *slog.Logger) *ballast {
+	b := &ballast{fs: under, dir: dir, table: table, logger: logger, wake: make(chan struct{}, 1)}
 	b.out.Store(true)
 	return b
 }
@@ -64,8 +68,12 @@ func (b *ballast) release() bool {
 // scarce reports whether so little is free that a compaction must not take it.
 func (b *ballast) scarce() bool {
 	use, err := b.fs.GetDiskUsage(b.dir)
-	return err == nil && use.AvailBytes < uint64(4*b.size)
+	return err == nil && use.AvailBytes < uint64(b.reserve())
 }
+
+// reserve is how much must be free before the ballast is made, and what compactions leave alone: the
+// ballast, and as much again as it gives up at work.
+func (b *ballast) reserve() int64 { return (openTables + 2*workTables) * b.table }
 
 // make takes the space. It reports whether the disk has room for it.
 func (b *ballast) make() bool {
@@ -74,11 +82,11 @@ func (b *ballast) make() bool {
 	if !b.out.Load() {
 		return true
 	}
-	if use, err := b.fs.GetDiskUsage(b.dir); err == nil && use.AvailBytes < uint64(3*b.size) {
+	if use, err := b.fs.GetDiskUsage(b.dir); err == nil && use.AvailBytes < uint64(b.reserve()) {
 		return false
 	}
-	for _, name := range []string{ballastOpen, ballastWork} {
-		if err := b.fill(name); err != nil {
+	for name, tables := range map[string]int64{ballastOpen: openTables, ballastWork: workTables} {
+		if err := b.fill(name, tables*b.table); err != nil {
 			if err := errors.Join(b.remove(ballastWork), b.remove(ballastOpen)); err != nil {
 				b.logger.Error("ballast cannot be removed", "error", err)
 			}
@@ -90,16 +98,16 @@ func (b *ballast) make() bool {
 }
 
 // fill makes one file. Space reserved is as good as space written; not every file system can reserve.
-func (b *ballast) fill(name string) (err error) {
+func (b *ballast) fill(name string, size int64) (err error) {
 	f, err := b.fs.Create(b.fs.PathJoin(b.dir, name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	err = f.Preallocate(0, b.size)
+	err = f.Preallocate(0, size)
 	if errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOSYS) {
 		zeros := make([]byte, 64<<10)
-		for left := b.size; left > 0 && err == nil; left -= int64(len(zeros)) {
+		for left := size; left > 0 && err == nil; left -= int64(len(zeros)) {
 			_, err = f.Write(zeros)
 		}
 	}

@@ -16,9 +16,7 @@ import (
 )
 
 const (
-	// mergeBytes and mergeChanges bound one batch.
-	mergeBytes   = 1 << 20
-	mergeChanges = 512
+	mergeChanges = 512 // in one batch
 	// inFlight is how many batches may wait for the disk. More would only hide a slow one.
 	inFlight = 32
 	// orderStep is how many orders are reserved at once, so that an order is not given twice, also
@@ -34,6 +32,8 @@ type committer struct {
 	volume  *volume
 	keys    *keyFilter
 	metrics *metrics
+	// mergeBytes bounds a batch of several changes, so that it does not fill a memtable.
+	mergeBytes int
 
 	// mu guards the queue, so that a change is either taken by run or withdrawn by its caller.
 	mu     sync.Mutex
@@ -127,7 +127,7 @@ func (c *committer) take(buf []*change) (taken []*change, more, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, size := 0, 0
-	for n < len(c.queue) && n < mergeChanges && size < mergeBytes {
+	for n < len(c.queue) && n < mergeChanges && size < c.mergeBytes {
 		c.queue[n].queued = false
 		size += c.queue[n].buf.Len()
 		n++

@@ -20,6 +20,7 @@ const formatVersion = 1
 const (
 	maxMemtable = 16 << 20 // halves the cost of a write against 4 MiB, and 64 MiB wins no more
 	minMemtable = 1 << 20
+	memtables   = 3 // that may wait to become tables before writes do
 )
 
 // memtableBytes fits the memtable to the volume: a memtable, its logs and the ballast together take
@@ -54,7 +55,7 @@ func openPebble(o Options, v *volume, interval func() time.Duration) (db *pebble
 		// would say more than is true, and a power cut would look like corruption.
 		FormatMajorVersion:          pebble.FormatColumnarBlocks,
 		MemTableSize:                uint64(memtableBytes(o)),
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: memtables,
 		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       40,
 		MaxManifestFileSize:         4 << 20,

@@ -20,13 +20,14 @@ import (
 
 // volume64 is a store on a volume of 64 MB.
 type volume64 struct {
-	t    *testing.T
-	fs   *faultFS
-	o    pebblestore.Options
-	s    *pebblestore.Store
-	jobs []*job.Job // acknowledged
-	ids  []job.ID   // also of those that were not
-	at   map[job.ID]job.Entry
+	t      *testing.T
+	fs     *faultFS
+	o      pebblestore.Options
+	s      *pebblestore.Store
+	jobs   []*job.Job // acknowledged
+	ids    []job.ID   // also of those that were not
+	at     map[job.ID]job.Entry
+	random *rand.ChaCha8
 }
 
 // onVolume runs a test in both modes.
@@ -34,7 +35,9 @@ func onVolume(t *testing.T, test func(t *testing.T, v *volume64)) {
 	for name, o := range modes {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				v := &volume64{t: t, fs: newFaultFS(vfs.NewMem()), o: o, at: map[job.ID]job.Entry{}}
+				v := &volume64{
+					t: t, fs: newFaultFS(vfs.NewMem()), o: o, at: map[job.ID]job.Entry{}, random: rand.NewChaCha8([32]byte{1}),
+				}
 				v.fs.resize(64 << 20)
 				v.o.Dir, v.o.FS = "data", v.fs
 				v.open()
@@ -68,8 +71,8 @@ func (v *volume64) close() {
 func (v *volume64) insert(ctx context.Context) error {
 	j := benchJob(int64(len(v.jobs)))
 	j.Request.Body = make([]byte, 100_000)
-	for i := range j.Request.Body {
-		j.Request.Body[i] = byte(rand.Uint32())
+	if _, err := v.random.Read(j.Request.Body); err != nil {
+		return err
 	}
 	v.ids = append(v.ids, j.ID)
 	in, err := v.s.Insert(ctx, j, store.Default)
@@ -166,6 +169,7 @@ func TestDK01_FullDisk(t *testing.T) {
 // TestOpenFull opens a store on a disk without room: the ballast makes some.
 func TestOpenFull(t *testing.T) {
 	onVolume(t, func(t *testing.T, v *volume64) {
+		v.fs.resize(20 << 20)
 		v.fill()
 		v.close()
 		v.fs.resize(0)

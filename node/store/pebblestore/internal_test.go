@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -203,4 +204,33 @@ func spend(t *testing.T, s *Store, id job.ID, end job.WebhookState, postponed, o
 		must(err)
 		must(s.Settle(ctx, id, job.Webhook{State: end}))
 	}
+}
+
+// TestReadWhileClosing reads inside an iteration while the store closes: the reader is told, and nobody
+// waits for the other.
+func TestReadWhileClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(t.Context(), Options{Dir: "data", FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &job.Job{ID: job.ID{1}, Request: job.Request{URL: "http://t.test", WebhookURL: "http://r.test"}}
+		if _, err := s.Insert(t.Context(), j, store.Default); err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error)
+		for e, err := range s.Waiting(t.Context(), job.Calls) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { closed <- s.Close() }()
+			synctest.Wait()
+			if _, err := s.Get(t.Context(), e.ID); !errors.Is(err, store.ErrClosed) {
+				t.Fatalf("read while closing: %v", err)
+			}
+		}
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -182,16 +182,21 @@ func (s *Store) current(id job.ID) (state job.State, webhook job.Webhook, err er
 }
 
 // delivery reads the delivery of a job that has ended in this state; first is its place if it was never
-// tried. An unsettled one is looked for first, as it only goes away when it is settled, and again if
+// tried. An unsettled one is looked for first, as it goes away only when it is settled, and once more if
 // neither is there, as it may have been owed again in between.
 func (s *Store) delivery(id job.ID, ended job.State, first job.Order) (w job.Webhook, err error) {
-	order, err := s.record(kindWebhook, id, &w)
-	if errors.Is(err, store.ErrNotFound) {
-		var buf [64]byte
-		err = s.get(appendTimed(buf[:0], kindExpiry, ended.ExpiresAt, id), func(value []byte) error {
+	var keys [2][64]byte
+	unsettled := appendID(keys[0][:0], kindWebhook, id)
+	settled := appendTimed(keys[1][:0], kindExpiry, ended.ExpiresAt, id)
+	var order job.Order
+	for _, key := range [][]byte{unsettled, settled, unsettled} {
+		err = s.get(key, func(value []byte) (err error) {
 			order, err = s.codec.decode(value, &w)
 			return err
 		})
+		if !errors.Is(err, store.ErrNotFound) {
+			break
+		}
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		// Owed since the end and never tried: Finish saves that record.

@@ -68,9 +68,9 @@ type Store struct {
 
 	// closing is closed when Close begins; what waits then gives up. ended is closed when Pebble is.
 	closing, ended chan struct{}
-	// reads is held shared by everything that touches db outside the committer, and exclusively to
-	// close db: Pebble does not survive a read after Close.
-	reads     sync.RWMutex
+	// reads has inside whoever touches db outside the committer: Pebble does not survive a read after
+	// it is closed.
+	reads     *gate
 	expiring  sync.Mutex // one Expire at a time, so that its claims cannot deadlock with another's
 	closeOnce sync.Once
 	closeErr  error
@@ -94,6 +94,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		codec: records, closing: closing, ended: make(chan struct{}), filter: newKeyFilter(),
 		keys: newClaims[job.KeyHash](closing), jobs: newClaims[job.ID](closing),
 		attempts: newAttempts(), waiting: new(places), owed: new(places),
+		reads: newGate(),
 	}
 	if err := s.openVolume(ctx, o); err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", o.Dir, err)
@@ -129,7 +130,7 @@ func (s *Store) openVolume(ctx context.Context, o Options) error {
 		s.logs = newLogs(o.FlushInterval, o.Logger)
 		s.volume.logs = s.logs
 	}
-	s.volume.ballast = newBallast(o.FS, o.Dir, 2*memtableBytes(o), o.Logger)
+	s.volume.ballast = newBallast(o.FS, o.Dir, memtableBytes(o), o.Logger)
 	if err := s.volume.ballast.clear(); err != nil {
 		return err
 	}
@@ -149,6 +150,7 @@ func (s *Store) openDatabase(ctx context.Context, o Options) error {
 	s.volume.running.Store(true)
 	s.committer = &committer{
 		db: s.db, volume: s.volume, keys: s.filter, metrics: s.metrics,
+		mergeBytes: int(memtableBytes(o) / 16),
 	}
 	err = errors.Join(s.checkVersion(), s.loadOrders())
 	if err == nil {
@@ -207,8 +209,7 @@ func (s *Store) Close() error {
 		close(s.closing)
 		s.committer.stop()
 		s.readers.Wait()
-		s.reads.Lock()
-		defer s.reads.Unlock()
+		s.reads.close()
 		s.closeErr = s.db.Close()
 		close(s.ended)
 		s.background.Wait()
@@ -225,12 +226,10 @@ func (s *Store) read(ctx context.Context) (func(), error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	s.reads.RLock()
-	if s.isClosing() {
-		s.reads.RUnlock()
+	if !s.reads.enter() {
 		return nil, store.ErrClosed
 	}
-	return s.reads.RUnlock, nil
+	return s.reads.leave, nil
 }
 
 func (s *Store) isClosing() bool {

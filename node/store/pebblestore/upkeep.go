@@ -212,7 +212,7 @@ func (s *Store) fillFilter() {
 			return
 		case <-s.filter.refill:
 		}
-		for room := filterKeys; ; room *= 4 {
+		for room := s.filterRoom(); ; room *= 4 {
 			keys, err := s.fillOnce(room)
 			if err != nil {
 				// The store closes or has failed; the filter stays as it is, which costs only time.
@@ -224,6 +224,22 @@ func (s *Store) fillFilter() {
 			}
 		}
 	}
+}
+
+// filterRoom is for how many keys a filter should be made, by the size of the key index on disk. An entry
+// takes at least 64 bytes there, which do not compress.
+func (s *Store) filterRoom() int {
+	room := filterKeys
+	leave, err := s.read(context.Background())
+	if err != nil {
+		return room
+	}
+	defer leave()
+	size, err := s.db.EstimateDiskUsage([]byte{kindKey}, []byte{kindKey + 1})
+	for err == nil && uint64(room/2) < size/64 {
+		room *= 4
+	}
+	return room
 }
 
 // fillOnce fills a filter made for so many keys, and returns how many there are; it may stop early when
