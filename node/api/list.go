@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -44,11 +45,32 @@ func (f *face) list(w http.ResponseWriter, r *http.Request) int {
 	return writeJSON(w, http.StatusOK, body)
 }
 
-// queryOf reads what to list. An empty parameter counts as absent.
-func queryOf(raw string) (store.Query, error) {
+// paramsOf reads the parameters, each of which may stand once.
+func paramsOf(raw string) (url.Values, error) {
 	params, err := url.ParseQuery(raw)
 	if err != nil {
-		return store.Query{}, fault.New(fault.Invalid, "the query string must be well-formed: %v", err)
+		return nil, fault.New(fault.Invalid, "the query string must be well-formed: %v", err)
+	}
+	known := []string{"user_id", "status", "target", "webhook", "limit", "cursor"}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, fault.New(fault.Invalid, "a parameter must be one of %v, got %q", known, name)
+		case len(params[name]) > 1:
+			return nil, fault.New(fault.Invalid, "%s must stand once, got %q", name, params[name])
+		case name == "user_id" && params.Get(name) == "":
+			return nil, fault.New(fault.Invalid, "user_id must not be empty; without it the jobs of all users are listed")
+		}
+	}
+	return params, nil
+}
+
+// queryOf reads what to list. An empty parameter counts as absent, but for user_id: a filter that was
+// meant to be there must not show everybody's jobs.
+func queryOf(raw string) (store.Query, error) {
+	params, err := paramsOf(raw)
+	if err != nil {
+		return store.Query{}, err
 	}
 	q := store.Query{
 		UserID:  params.Get("user_id"),

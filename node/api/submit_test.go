@@ -50,7 +50,7 @@ func TestSubmitRefusesBadRequests(t *testing.T) {
 		{"retries above", with("max_retries", `101`), "max_retries must be between -1 and 100, got 101"},
 		{"scope", with("idempotency_scope", `"all"`), `idempotency_scope must be "user" or "shared", got "all"`},
 		{"shared scope", with("idempotency_scope", `"shared"`), `idempotency_scope "shared" is not enabled on this node`},
-		{"no url", with("url", ""), "url or pool_id is required"},
+		{"no url", with("url", ""), "url is required"},
 		{"url and pool", with("pool_id", `"p"`), "url and pool_id exclude each other"},
 		{"no method", with("method", ""), "method is required"},
 		{"no webhook", with("webhook_url", ""), "webhook_url is required"},
@@ -111,7 +111,7 @@ func TestSubmitOrderOfChecks(t *testing.T) {
 		{"retries of the header are a field", `{"user_id":"u","idempotent_key":"k"}`, false, []string{"X-Aqueduct-Max-Retries", "101"}, 400, "max_retries must be between"},
 		{"retries before scope", `{"user_id":"u","idempotent_key":"k","max_retries":101,"idempotency_scope":"x"}`, false, nil, 400, "max_retries"},
 		{"scope before url", `{"user_id":"u","idempotent_key":"k","idempotency_scope":"shared"}`, false, nil, 400, "not enabled"},
-		{"url before method", `{"user_id":"u","idempotent_key":"k"}`, false, nil, 400, "url or pool_id"},
+		{"url before method", `{"user_id":"u","idempotent_key":"k"}`, false, nil, 400, "url is required"},
 		{"method before webhook", `{"user_id":"u","idempotent_key":"k","url":"http://h/"}`, false, nil, 400, "method"},
 		{"webhook last", `{"user_id":"u","idempotent_key":"k","url":"http://h/","method":"GET"}`, false, nil, 400, "webhook_url is required"},
 	} {

@@ -102,9 +102,9 @@ func syntaxFault(err error) error {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			return fault.New(fault.Invalid, "invalid json: duplicate name at %s", syntactic.JSONPointer)
 		}
-		return fault.New(fault.Invalid, "invalid json: %v", syntactic)
+		return fault.New(fault.Invalid, "invalid json: %s", strings.TrimPrefix(syntactic.Error(), "jsontext: "))
 	}
-	return fault.New(fault.Invalid, "invalid json: %v", err)
+	return fault.New(fault.Invalid, "invalid json: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
 }
 
 func kindWanted(field string) string {

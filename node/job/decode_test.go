@@ -152,7 +152,7 @@ func TestDecodeOrderOfChecks(t *testing.T) {
 		{"max_retries must be between -1 and 100, got 101", form{"max_retries": 100}},
 		{`idempotency_scope must be "user" or "shared", got "all"`, form{"idempotency_scope": "shared"}},
 		{`idempotency_scope "shared" is not enabled on this node`, form{"idempotency_scope": "user"}},
-		{"url or pool_id is required", form{"url": "http://other.example/", "pool_id": "p"}},
+		{"url is required", form{"url": "http://other.example/", "pool_id": "p"}},
 		{"url and pool_id exclude each other", form{"pool_id": nil}},
 		{"method is required", form{"method": "GET"}},
 		{"webhook_url is required", form{"webhook_url": "http://hooks.example/"}},

@@ -17,6 +17,8 @@ func (rules Rules) check(r *Request) error {
 	switch {
 	case r.Scope == ScopeShared && !rules.SharedScope:
 		return fault.New(fault.Invalid, `idempotency_scope "shared" is not enabled on this node`)
+	case r.URL == "" && r.PoolID == "" && !rules.Pools:
+		return fault.New(fault.Invalid, "url is required")
 	case r.URL == "" && r.PoolID == "":
 		return fault.New(fault.Invalid, "url or pool_id is required")
 	case r.URL != "" && r.PoolID != "":
