@@ -43,8 +43,8 @@ func TestListQuery(t *testing.T) {
 
 func TestListRefusesBadQueries(t *testing.T) {
 	for query, text := range map[string]string{
-		"unknown=1":          `a parameter must be one of [user_id status target webhook limit cursor], got \"unknown\"`,
-		"limit=1&limit=2":    `limit must stand once, got [\"1\" \"2\"]`,
+		"unknown=1":          `a parameter must be one of [user_id status target webhook limit cursor], got "unknown"`,
+		"limit=1&limit=2":    `limit must stand once, got ["1" "2"]`,
 		"user_id=":           "user_id must not be empty",
 		"limit=0":            `limit must be an integer between 1 and 200, got "0"`,
 		"limit=201":          `limit must be an integer between 1 and 200, got "201"`,
