@@ -37,6 +37,7 @@ type Disk struct {
 	mu   sync.Mutex // guards what follows, and the sizes of the files on fs
 	fs   *diskFS
 	size int64
+	tap  func()
 }
 
 // NewDisk returns an empty disk.
@@ -58,6 +59,13 @@ func (d *Disk) Resize(bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.size = bytes
+}
+
+// Tap has f called before anything is written or synced, by the goroutine that does it. nil ends it.
+func (d *Disk) Tap(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tap = f
 }
 
 // Used is how many bytes the files take.
@@ -124,6 +132,16 @@ func (f *diskFS) grow(size *int64, to int64) error {
 	}
 	*size, f.used = to, f.used+more
 	return nil
+}
+
+// watch tells the tap that something is about to change on the file system, unless nobody will see it.
+func (f *diskFS) watch() {
+	f.disk.mu.Lock()
+	tap, seen := f.disk.tap, f.disk.fs == f
+	f.disk.mu.Unlock()
+	if tap != nil && seen {
+		tap()
+	}
 }
 
 // track puts a file of a size at a path, in place of the one there.
@@ -223,6 +241,7 @@ type diskFile struct {
 }
 
 func (f *diskFile) Write(p []byte) (int, error) {
+	f.fs.watch()
 	if err := f.fs.grow(f.size, f.at+int64(len(p))); err != nil {
 		return 0, &os.PathError{Op: "write", Err: err}
 	}
@@ -232,10 +251,21 @@ func (f *diskFile) Write(p []byte) (int, error) {
 }
 
 func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
+	f.fs.watch()
 	if err := f.fs.grow(f.size, at+int64(len(p))); err != nil {
 		return 0, &os.PathError{Op: "write", Err: err}
 	}
 	return f.File.WriteAt(p, at)
+}
+
+func (f *diskFile) Sync() error {
+	f.fs.watch()
+	return f.File.Sync()
+}
+
+func (f *diskFile) SyncData() error {
+	f.fs.watch()
+	return f.File.SyncData()
 }
 
 // Preallocate takes room. What is in memory stays small.

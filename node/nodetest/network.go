@@ -175,7 +175,7 @@ func (m *Machine) Process() *Process {
 type Process struct {
 	machine *Machine
 	frozen  bool // nothing comes from it or reaches it any more
-	gone    bool // and it gets errors
+	gone    bool // and its connections have ended
 }
 
 // Listen opens a port. Of the address only the port counts.
@@ -200,7 +200,7 @@ func (p *Process) Listen(_ context.Context, network, address string) (net.Listen
 }
 
 // Dial connects to a port of a machine, given by name or address. It waits for as long as the link is
-// cut, until ctx ends.
+// cut, until ctx ends; so does everything that a process still dials when it is dead.
 func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := p.dial(ctx, address)
 	if err != nil {
@@ -228,9 +228,6 @@ func (p *Process) dial(ctx context.Context, address string) (net.Conn, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
-		}
-		if p.gone {
-			return nil, net.ErrClosed
 		}
 		to, err := n.lookup(host)
 		if err != nil {

@@ -84,18 +84,21 @@ func (n *Node) TryStart() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.node, p.cancel = made, cancel
+	n.swap(p) // at once: a target may kill it before it is ready
 	go func() {
 		defer close(p.done)
 		p.err = made.Run(ctx)
 	}()
 	select {
 	case <-made.Ready():
-		n.swap(p)
 		return nil
 	case <-p.done:
-		cancel()
-		return errors.Join(errors.New("the node has ended"), p.err)
 	}
+	if n.now() != p {
+		return nil // killed meanwhile
+	}
+	n.swap(nil)
+	return errors.Join(errors.New("the node has ended"), p.err)
 }
 
 // Stop stops the node the graceful way, and returns how long that took.
