@@ -15,13 +15,21 @@ import (
 // demoCommand shows a whole node at work.
 type demoCommand struct{}
 
-func (demoCommand) Run(p *process) error {
+func (demoCommand) Run(p *process) (err error) {
+	dir, err := os.MkdirTemp("", "aquifer-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	ctx, stop := untilSignal(context.Background(), signals{
 		hangup: func() {},
 		first:  func(os.Signal) { _, _ = fmt.Fprintln(p.stderr, "\nStopping.") },
-		exit:   p.exit,
+		exit: func(code int) {
+			_ = os.RemoveAll(dir) // the process ends whatever comes of it
+			p.exit(code)
+		},
 	})
-	err := standardDemo().run(ctx, p.stdout)
+	err = standardDemo().run(ctx, dir, p.stdout)
 	if sig := stop(); sig != nil && errors.Is(err, context.Canceled) {
 		return &failure{code: endedBy(sig)}
 	}
@@ -52,13 +60,8 @@ func standardDemo() demo {
 	}
 }
 
-// run plays the demo and leaves nothing behind.
-func (d demo) run(ctx context.Context, stdout io.Writer) (err error) {
-	dir, err := os.MkdirTemp("", "aquifer-demo-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+// run plays the demo, with its files in dir.
+func (d demo) run(ctx context.Context, dir string, stdout io.Writer) error {
 	b := newBoard(d.rps, d.tenants)
 	target, err := openPlace(ctx, b.released)
 	if err != nil {

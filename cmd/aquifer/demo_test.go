@@ -31,11 +31,10 @@ func emptyTemp(t *testing.T) string {
 	return dir
 }
 
-func TestDemoComesToItsEndAndLeavesNothing(t *testing.T) {
+func TestDemoComesToItsEnd(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	t.Setenv("TMPDIR", emptyTemp(t))
 	var out strings.Builder
-	if err := quickDemo().run(t.Context(), &out); err != nil {
+	if err := quickDemo().run(t.Context(), t.TempDir(), &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -48,14 +47,13 @@ func TestDemoComesToItsEndAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestDemoThatIsInterruptedLeavesNothing(t *testing.T) {
+func TestDemoThatIsInterruptedEnds(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	t.Setenv("TMPDIR", emptyTemp(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	d := quickDemo()
 	d.rps = 1
 	out := writes(func() { cancel() }) // with the first picture
-	if err := d.run(ctx, out); !errors.Is(err, context.Canceled) {
+	if err := d.run(ctx, t.TempDir(), out); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -67,10 +65,9 @@ func (w writes) Write(b []byte) (int, error) { w(); return len(b), nil }
 
 func TestDemoSaysWhenItIsTooSlow(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	t.Setenv("TMPDIR", emptyTemp(t))
 	d := quickDemo()
 	d.rps, d.limit = 1, time.Millisecond
-	if err := d.run(t.Context(), writes(func() {})); !errors.Is(err, errSlow) {
+	if err := d.run(t.Context(), t.TempDir(), writes(func() {})); !errors.Is(err, errSlow) {
 		t.Errorf("ended with %v", err)
 	}
 }

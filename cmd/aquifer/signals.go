@@ -5,13 +5,18 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
+
+// sameSignal is how long after the first signal others still count as that one: timeout(1) and
+// supervisors signal both a process and its group, which a user meant once.
+const sameSignal = 250 * time.Millisecond
 
 // signals is what a long-running command does about the signals that it gets.
 type signals struct {
 	hangup func()          // SIGHUP
 	first  func(os.Signal) // the first SIGINT or SIGTERM
-	exit   func(code int)  // the second one, at once
+	exit   func(code int)  // the second one, at once; not what comes within sameSignal of the first
 }
 
 // untilSignal returns a context that ends with the first SIGINT or SIGTERM. The caller must call
@@ -31,15 +36,16 @@ func untilSignal(parent context.Context, s signals) (ctx context.Context, stop f
 
 // watch acts on each signal until there are no more and returns the one that called cancel.
 func (s signals) watch(got <-chan os.Signal, cancel context.CancelFunc) (ending os.Signal) {
+	var since time.Time // of the first
 	for sig := range got {
 		switch {
 		case sig == syscall.SIGHUP:
 			s.hangup()
 		case ending == nil:
-			ending = sig
+			ending, since = sig, time.Now()
 			s.first(sig)
 			cancel()
-		default:
+		case time.Since(since) >= sameSignal:
 			s.exit(int(endedBy(sig)))
 		}
 	}
