@@ -34,22 +34,46 @@ func Headers(id Identity, l Load) []job.Header {
 	add := func(preferred, alias, value string) {
 		h = append(h, job.Header{Name: preferred, Value: value}, job.Header{Name: alias, Value: value})
 	}
-	add("X-Aqueduct-Total-Jobs", "X-Aquifer-Total-Jobs", strconv.FormatInt(l.TotalJobs, 10))
-	add("X-Aqueduct-Queue-Depth", "X-Aquifer-Queue-Depth", strconv.FormatInt(l.QueueDepth, 10))
-	add("X-Aqueduct-Flow-Rate", "X-Aquifer-Flow-Rate", strconv.FormatFloat(l.FlowRate, 'f', 2, 64))
-	add("X-Aqueduct-Active-Queues", "X-Aquifer-Active-Queues", strconv.Itoa(l.ActiveQueues))
-	add("X-Aqueduct-Upstream-Backlog", "X-Aquifer-Upstream-Backlog", strconv.Itoa(l.UpstreamBacklog))
+	n := numbers(l, id.Attempt)
+	add("X-Aqueduct-Total-Jobs", "X-Aquifer-Total-Jobs", n[0])
+	add("X-Aqueduct-Queue-Depth", "X-Aquifer-Queue-Depth", n[1])
+	add("X-Aqueduct-Flow-Rate", "X-Aquifer-Flow-Rate", n[2])
+	add("X-Aqueduct-Active-Queues", "X-Aquifer-Active-Queues", n[3])
+	add("X-Aqueduct-Upstream-Backlog", "X-Aquifer-Upstream-Backlog", n[4])
 	if id.NodeID != "" {
 		add("X-Aqueduct-Node-Id", "X-Aquifer-Node-Id", id.NodeID)
 	}
 	if id.JobID != "" {
 		add("X-Aqueduct-Job-Id", "X-Aquifer-Job-Id", id.JobID)
-		add("X-Aqueduct-Attempt", "X-Aquifer-Attempt", strconv.Itoa(id.Attempt))
+		add("X-Aqueduct-Attempt", "X-Aquifer-Attempt", n[5])
 	}
 	if id.KeyHash != "" {
 		add("X-Aqueduct-Idempotency-Key-Hash", "X-Aquifer-Idempotency-Key-Hash", id.KeyHash)
 	}
 	return h
+}
+
+// numbers are the fields of l in their order, and attempt, as parts of one string.
+func numbers(l Load, attempt int) (n [6]string) {
+	b := make([]byte, 0, 96) // stays on the stack
+	var ends [len(n)]int
+	b = strconv.AppendInt(b, l.TotalJobs, 10)
+	ends[0] = len(b)
+	b = strconv.AppendInt(b, l.QueueDepth, 10)
+	ends[1] = len(b)
+	b = strconv.AppendFloat(b, l.FlowRate, 'f', 2, 64)
+	ends[2] = len(b)
+	b = strconv.AppendInt(b, int64(l.ActiveQueues), 10)
+	ends[3] = len(b)
+	b = strconv.AppendInt(b, int64(l.UpstreamBacklog), 10)
+	ends[4] = len(b)
+	b = strconv.AppendInt(b, int64(attempt), 10)
+	ends[5] = len(b)
+	all, start := string(b), 0
+	for i, end := range ends {
+		n[i], start = all[start:end], end
+	}
+	return n
 }
 
 const (

@@ -78,15 +78,17 @@ func jobRequest(url string) Request {
 	return request(http.MethodPost, url+"/path", strings.Repeat("x", 256), field...)
 }
 
-// BenchmarkPaths sends the same requests over links and through the transport, 64 at a time and by
-// turns, so that a slower moment of the machine slows both. It counts the processor time of this
-// process only.
+// BenchmarkPaths sends the same requests over links, through the transport, and as bare bytes, which is
+// the least that it can cost. It does so 64 at a time and by turns, so that a slower moment of the
+// machine slows all. It counts the processor time of this process only.
 func BenchmarkPaths(b *testing.B) {
 	c := client(b, Config{})
-	r := jobRequest(target(b))
+	url := target(b)
+	r := jobRequest(url)
+	bare := newBareLink(b, strings.TrimPrefix(url, "http://"), r)
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	var link, transport cost
+	var link, transport, least cost
 	rounds := 0
 	for b.Loop() {
 		link.add(b, func() (*http.Response, error) {
@@ -99,12 +101,51 @@ func BenchmarkPaths(b *testing.B) {
 			r.Deadline = time.Now().Add(time.Minute)
 			return doThrough(ctx, c, r)
 		})
+		least.add(b, bare.exchange)
 		rounds++
 	}
 	b.ReportMetric(0, "ns/op")
 	link.report(b, "link", rounds)
 	transport.report(b, "transport", rounds)
+	least.report(b, "bare", rounds)
 	b.ReportMetric(float64(link.cpu)/float64(transport.cpu), "link/transport")
+}
+
+// bareLink writes the same bytes and reads what comes, without a look at it.
+type bareLink struct {
+	head  []byte
+	conns chan net.Conn
+}
+
+func newBareLink(b *testing.B, address string, r Request) *bareLink {
+	u, err := r.target()
+	if err != nil {
+		b.Fatal(err)
+	}
+	o := new(outgoings).get()
+	if err := o.write(&r, u); err != nil {
+		b.Fatal(err)
+	}
+	bare := &bareLink{head: append(o.bytes, r.Body...), conns: make(chan net.Conn, exchangesAtATime)}
+	for range exchangesAtATime {
+		c, err := new(net.Dialer).DialContext(b.Context(), "tcp", address)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = c.Close() })
+		bare.conns <- c
+	}
+	return bare
+}
+
+func (l *bareLink) exchange() (*http.Response, error) {
+	c := <-l.conns
+	defer func() { l.conns <- c }()
+	if _, err := c.Write(l.head); err != nil {
+		return nil, err
+	}
+	_, err := c.Read(make([]byte, 1<<10))
+	return &http.Response{Body: http.NoBody}, err
 }
 
 // cost is what exchanges cost this process.

@@ -48,29 +48,24 @@ func (a *attempt) exchange(address string) (*http.Response, error) {
 
 func (a *attempt) try(address string) (*http.Response, error) {
 	s := a.client.links
-	out := s.buffers.Get().(*[]byte)
-	head, err := a.request.appendHead((*out)[:0], a.url)
-	*out = head
-	if err == nil {
-		a.asked = true
-		err = a.over()
-	}
-	if err != nil {
-		s.recycle(out)
+	o := s.outgoings.get()
+	if err := o.write(&a.request, a.url); err != nil {
+		s.outgoings.put(o)
 		return nil, err
 	}
-	l, reused, err := s.get(a.Context, address, a.deadline)
+	a.asked = true
+	l, reused, err := s.get(a, address)
 	if err != nil {
-		s.recycle(out)
+		s.outgoings.put(o)
 		return nil, err
 	}
 	a.use(l.conn, reused)
 	e := &exchange{attempt: a, links: s, link: l, in: s.readers.Get().(*bufio.Reader)}
 	e.in.Reset(l)
 	if a.Done() != nil {
-		e.release = context.AfterFunc(a.Context, func() { _ = l.Close() })
+		e.release = context.AfterFunc(a.Context, l.cut)
 	}
-	resp, err := e.run(out)
+	resp, err := e.run(o)
 	if err != nil {
 		e.finish(false)
 		return nil, err
@@ -82,8 +77,8 @@ func (a *attempt) try(address string) (*http.Response, error) {
 // the rest of the request.
 const lastWord = time.Second
 
-func (e *exchange) run(out *[]byte) (*http.Response, error) {
-	unsent := e.send(out)
+func (e *exchange) run(o *outgoing) (*http.Response, error) {
+	unsent := e.send(o)
 	if unsent != nil && !e.mayHear(unsent) {
 		return nil, unsent
 	}
@@ -173,7 +168,6 @@ func (e *exchange) Close() error {
 func (e *exchange) finish(whole bool) {
 	bound := e.release == nil || e.release()
 	keep := whole && e.keep && bound && e.in.Buffered() == 0 && e.sent()
-	e.in.Reset(nil)
 	e.links.readers.Put(e.in)
 	if keep {
 		e.links.put(e.link)

@@ -260,7 +260,7 @@ func TestLinksAreBounded(t *testing.T) {
 	}})
 	open := func(address string, n int) (list []*link) {
 		for range n {
-			l, reused, err := c.links.get(t.Context(), address, time.Time{})
+			l, reused, err := c.links.get(&attempt{Context: t.Context(), client: c}, address)
 			if err != nil || reused {
 				t.Fatalf("reused %v, %v", reused, err)
 			}
@@ -283,7 +283,7 @@ func TestLinksAreBounded(t *testing.T) {
 	if n := idle("a:80"); n != maxIdleConnsPerHost {
 		t.Errorf("%d links to one host are kept", n)
 	}
-	if l, reused, err := c.links.get(t.Context(), "a:80", time.Time{}); l != first[maxIdleConnsPerHost-1] || !reused {
+	if l, reused, err := c.links.get(&attempt{Context: t.Context(), client: c}, "a:80"); l != first[maxIdleConnsPerHost-1] || !reused {
 		t.Errorf("the link that was given back last is not the first to be taken: %v, %v", reused, err)
 	}
 	for _, address := range []string{"b:80", "c:80", "d:80", "e:80"} {

@@ -14,13 +14,13 @@ type link struct {
 	address string
 	room    int64 // how much more of the answer's header may be read
 
+	cut    func()  // closes the link
 	glance *glance // tells without waiting whether something has come; nil: watch does it
 	watch  *watch  // of an idle link without glance
-	since  time.Time
 }
 
 func newLink(c *conn, address string) *link {
-	return &link{conn: c, address: address, glance: newGlance(c.Conn)}
+	return &link{conn: c, address: address, glance: newGlance(c.Conn), cut: func() { _ = c.Close() }}
 }
 
 // Read reads no more than there is room for.
@@ -36,13 +36,13 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rest makes the link ready to be idle. It calls gone if the other side then closes it or says something
-// unasked, which only a link without glance finds out by itself.
-func (l *link) rest(gone func(*link)) {
+// rest makes the link ready to be idle among s. One without glance finds out by itself if the other side
+// then closes it or says something unasked, and leaves.
+func (l *link) rest(s *links) {
 	if l.glance == nil {
 		_ = l.SetReadDeadline(time.Time{})
 		l.watch = &watch{done: make(chan struct{})}
-		go l.watch.run(l.Conn, func() { gone(l) })
+		go l.watch.run(l.Conn, func() { s.remove(l) })
 	}
 }
 

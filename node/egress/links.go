@@ -17,7 +17,8 @@ type links struct {
 	dialer  *dialer
 	header  int64     // bytes that an answer's header may have
 	readers sync.Pool // of *bufio.Reader: an idle link needs none
-	buffers sync.Pool // of *[]byte
+
+	outgoings outgoings
 
 	mu     sync.Mutex
 	hosts  map[string]*host
@@ -39,28 +40,32 @@ func newLinks(header int64, d *dialer) *links {
 	return &links{
 		dialer: d, header: header, hosts: make(map[string]*host),
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBufferBytes) }},
-		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 }
 
-// get returns a link to address that can be used until deadline: an idle one, or else a new one.
-func (s *links) get(ctx context.Context, address string, deadline time.Time) (_ *link, reused bool, err error) {
+// get returns a link to address that can be used until the attempt's deadline: an idle one, or else a new
+// one.
+func (s *links) get(a *attempt, address string) (_ *link, reused bool, err error) {
+	if err := a.over(); err != nil {
+		return nil, false, err
+	}
 	for l := s.take(address); l != nil; l = s.take(address) {
-		if l.rouse(deadline) {
+		if l.rouse(a.deadline) {
 			return l, true, nil
 		}
 		_ = l.Close()
 	}
-	if !deadline.IsZero() {
+	ctx := a.Context
+	if !a.deadline.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
+		ctx, cancel = context.WithDeadline(ctx, a.deadline)
 		defer cancel()
 	}
 	c, err := s.dialer.dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := c.SetDeadline(deadline); err != nil {
+	if err := c.SetDeadline(a.deadline); err != nil {
 		return nil, false, errors.Join(err, c.Close())
 	}
 	return newLink(c, address), false, nil
@@ -83,8 +88,7 @@ func (s *links) take(address string) *link {
 
 // put keeps a link whose exchange is over, unless there are enough.
 func (s *links) put(l *link) {
-	l.since = time.Now()
-	l.rest(s.remove)
+	l.rest(s)
 	if surplus := s.keep(l); surplus != nil {
 		_ = surplus.Close()
 	}
@@ -171,7 +175,7 @@ func (s *links) tidy() {
 	s.mu.Lock()
 	for address, h := range s.hosts {
 		h.idle = slices.DeleteFunc(h.idle, func(l *link) bool {
-			old := now.Sub(l.since) >= idleConnTimeout || l.stale()
+			old := l.silence() >= idleConnTimeout || l.stale()
 			if old {
 				over = append(over, l)
 			}

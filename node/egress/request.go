@@ -6,9 +6,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
-	"net/textproto"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -116,45 +114,6 @@ func (r *Request) header() (http.Header, error) {
 		h[agent] = []string{""} // else the transport adds its own
 	}
 	return h, nil
-}
-
-// appendHead appends the request's line and header as they go over an HTTP/1.1 connection. The length
-// of the body is told once, by us, and in no other way.
-func (r *Request) appendHead(b []byte, u *url.URL) ([]byte, error) {
-	uri := u.RequestURI()
-	for i := range len(uri) {
-		if uri[i] < ' ' || uri[i] == 0x7f {
-			return b, errURL
-		}
-	}
-	b = append(b, r.Method...)
-	b = append(b, ' ')
-	b = append(b, uri...)
-	b = append(b, " HTTP/1.1\r\nHost: "...)
-	b = append(b, u.Host...)
-	b = append(b, "\r\n"...)
-	if r.Header != nil {
-		for name, value := range r.Header {
-			if err := checkField(name, value); err != nil {
-				return b, err
-			}
-			b = append(b, name...)
-			b = append(b, ": "...)
-			b = append(b, textproto.TrimString(value)...)
-			b = append(b, "\r\n"...)
-		}
-	}
-	if len(r.Body) > 0 || announcesBody(r.Method) {
-		b = append(b, "Content-Length: "...)
-		b = strconv.AppendInt(b, int64(len(r.Body)), 10)
-		b = append(b, "\r\n"...)
-	}
-	return append(b, "\r\n"...), nil
-}
-
-// announcesBody reports whether a request of this method says so if it has no body (RFC 9110, 8.6).
-func announcesBody(method string) bool {
-	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
 // safe reports whether a request of this method may be sent twice (RFC 9110, 9.2.1).

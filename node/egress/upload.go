@@ -2,29 +2,25 @@ package egress
 
 import "time"
 
-const (
-	// smallRequest is what a connection takes without waiting for the target to read. The target of a
-	// larger request may answer, and read no more, while most of it is still to be written.
-	smallRequest = 32 << 10
-	// keptBuffer is the largest buffer that is kept for the next request.
-	keptBuffer = 64 << 10
-)
+// smallRequest is what a connection takes without waiting for the target to read. The target of a larger
+// request may answer, and read no more, while most of it is still to be written.
+const smallRequest = 32 << 10
 
-// send writes the request, whose head is in out, in one go. One that is not small is written by a
-// goroutine, so that its answer can be read meanwhile.
-func (e *exchange) send(out *[]byte) error {
+// send writes the request in one go. One that is not small is written by a goroutine, so that its answer
+// can be read meanwhile.
+func (e *exchange) send(o *outgoing) error {
 	body := e.attempt.request.Body
-	if len(*out)+len(body) <= smallRequest {
-		*out = append(*out, body...)
-		_, err := e.link.Write(*out)
-		e.links.recycle(out)
+	if len(o.bytes)+len(body) <= smallRequest {
+		o.bytes = append(o.bytes, body...)
+		_, err := e.link.Write(o.bytes)
+		e.links.outgoings.put(o)
 		return err
 	}
 	done := make(chan error, 1)
 	e.upload = done
 	go func() {
-		_, err := e.link.Write(*out)
-		e.links.recycle(out)
+		_, err := e.link.Write(o.bytes)
+		e.links.outgoings.put(o)
 		if err == nil {
 			_, err = e.link.Write(body)
 		}
@@ -32,13 +28,6 @@ func (e *exchange) send(out *[]byte) error {
 		close(done)
 	}()
 	return nil
-}
-
-// recycle keeps a buffer for another request.
-func (s *links) recycle(out *[]byte) {
-	if cap(*out) <= keptBuffer {
-		s.buffers.Put(out)
-	}
 }
 
 // writeWait is for how long a complete answer waits for its request to be written. The target has read
