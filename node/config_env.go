@@ -59,7 +59,8 @@ func (e *ConfigError) Error() string {
 
 // FromEnv reads the configuration from environment variables, each in the form NAME=value, and from
 // the YAML file that CONFIG_PATH names. An empty variable counts as not set. hostname names the node
-// if nothing else does. The error is a *ConfigError with every problem there is.
+// if nothing else does. The error is a *ConfigError with every problem there is; the
+// warnings hold beside it.
 func FromEnv(environ []string, hostname string) (Config, []Warning, error) {
 	vars := env.ToMap(environ)
 	var c Config
@@ -75,10 +76,11 @@ func FromEnv(environ []string, hostname string) (Config, []Warning, error) {
 		}
 	}
 	problems = append(problems, c.readTargets()...)
+	warnings := unknown(slices.Sorted(maps.Keys(vars)), c.settings())
 	if len(problems) > 0 {
-		return Config{}, nil, &ConfigError{Problems: problems}
+		return Config{}, warnings, &ConfigError{Problems: problems}
 	}
-	return c, unknown(slices.Sorted(maps.Keys(vars)), c.settings()), nil
+	return c, warnings, nil
 }
 
 // Validate returns a *ConfigError with every rule that c breaks, or nil.

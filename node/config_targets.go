@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,11 +69,20 @@ func (c *Config) readTargets() []Problem {
 		}
 	}
 	f, err := decodeTargets(data)
-	if err != nil {
+	var problems []Problem
+	var wrong *yaml.LoadErrors
+	switch {
+	case errors.As(err, &wrong):
+		at := spotsOf(data)
+		for _, e := range wrong.Errors {
+			problems = append(problems, at.problem(e))
+		}
+	case err != nil:
 		return []Problem{{Name: "CONFIG_PATH", Rule: "a valid file (" + err.Error() + ")", Value: c.ConfigPath}}
+	default:
+		c.Targets, c.Webhooks = f.resolve(c.AttemptTimeout())
+		problems = f.problems()
 	}
-	c.Targets, c.Webhooks = f.resolve(c.AttemptTimeout())
-	problems := f.problems()
 	for i := range problems {
 		problems[i].Name += " in " + c.ConfigPath
 	}
@@ -91,26 +101,12 @@ func decodeTargets(data []byte) (targetsFile, error) {
 		if errors.Is(err, io.EOF) {
 			return f, nil
 		}
-		return f, inWords(err)
+		return f, err
 	}
 	if err := loader.Load(new(any)); !errors.Is(err, io.EOF) {
 		return f, errors.New("it must be one document")
 	}
 	return f, nil
-}
-
-// inWords keeps what an operator can use of a decoder's error: lines and messages.
-func inWords(err error) error {
-	var all *yaml.LoadErrors
-	if !errors.As(err, &all) {
-		return err
-	}
-	texts := make([]string, len(all.Errors))
-	for i, e := range all.Errors {
-		message, _, _ := strings.Cut(e.Message, " in type ")
-		texts[i] = fmt.Sprintf("line %d: %s", e.Mark.Line, message)
-	}
-	return errors.New(strings.Join(texts, "; "))
 }
 
 // resolve fills in what the blocks of the file leave open. A receiver has what webhooks says, else
@@ -142,21 +138,31 @@ func (b block) over(t Target) Target {
 	return t
 }
 
+// problems lists what breaks a rule in the block, with the values as they stand there.
+func (b block) problems(path string) []Problem {
+	list := b.over(Target{RPS: defaultRPS, MaxConcurrent: defaultMaxConcurrent}).problems(path)
+	for i := range list {
+		if list[i].Name == path+".timeout" {
+			list[i].Value = strconv.Itoa(*b.Timeout) // over has cut it
+		}
+	}
+	return list
+}
+
 // problems lists what breaks a rule in the blocks of the file, each under the block's own path.
 func (f targetsFile) problems() []Problem {
-	valid := Target{RPS: defaultRPS, MaxConcurrent: defaultMaxConcurrent}
-	list := append(f.Defaults.over(valid).problems("defaults"), f.Webhooks.over(valid).problems("webhooks")...)
+	list := append(f.Defaults.problems("defaults"), f.Webhooks.problems("webhooks")...)
 	seen := make(map[string]bool, len(f.Upstreams))
 	for _, key := range slices.Sorted(maps.Keys(f.Upstreams)) {
 		path, host := "upstreams."+key, strings.ToLower(key)
 		if !hostKey(key) {
-			list = append(list, Problem{Name: path, Rule: "host or host:port as in the URL", Value: key})
+			list = append(list, Problem{Name: path, Rule: hostRule, Value: key})
 		}
 		if seen[host] {
 			list = append(list, Problem{Name: path, Rule: "the only entry of this host", Value: key})
 		}
 		seen[host] = true
-		list = append(list, f.Upstreams[key].over(valid).problems(path)...)
+		list = append(list, f.Upstreams[key].problems(path)...)
 	}
 	return list
 }
@@ -177,13 +183,18 @@ func (t Target) problems(path string) []Problem {
 			list = append(list, Problem{Name: path + "." + name, Rule: rule, Value: fmt.Sprint(value)})
 		}
 	}
-	check(t.RPS > 0 && t.RPS <= maxRPS, "rps", fmt.Sprintf("above 0 and at most %d", maxRPS), t.RPS)
-	check(t.MaxConcurrent >= 1 && t.MaxConcurrent <= maxMaxConcurrent, "max_concurrent",
-		fmt.Sprintf("a whole number, 1 to %d", maxMaxConcurrent), t.MaxConcurrent)
-	check(t.Timeout >= 0 && t.Timeout <= maxTimeout, "timeout",
-		fmt.Sprintf("whole seconds from 0 to %.0f", maxTimeout.Seconds()), t.Timeout.Seconds())
+	check(t.RPS > 0 && t.RPS <= maxRPS, "rps", rpsRule(), t.RPS)
+	check(t.MaxConcurrent >= 1 && t.MaxConcurrent <= maxMaxConcurrent, "max_concurrent", maxConcurrentRule(), t.MaxConcurrent)
+	check(t.Timeout >= 0 && t.Timeout <= maxTimeout, "timeout", timeoutRule(), t.Timeout.Seconds())
 	return list
 }
+
+// What the file must say.
+const hostRule = "host or host:port as in the URL"
+
+func rpsRule() string           { return fmt.Sprintf("a number above 0 and at most %d", maxRPS) }
+func maxConcurrentRule() string { return fmt.Sprintf("a whole number, 1 to %d", maxMaxConcurrent) }
+func timeoutRule() string       { return fmt.Sprintf("whole seconds from 0 to %.0f", maxTimeout.Seconds()) }
 
 // hostKey reports whether a name in the file can be the host of a URL.
 func hostKey(key string) bool {

@@ -58,33 +58,47 @@ func TestEmptyFiles(t *testing.T) {
 func TestBrokenFiles(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"defaults: [", "must be a valid file ("},
-		{"- rps: 1", "line 1: cannot construct"},
-		{"default: {rps: 1}", "line 1: field default not found)"},
-		{"defaults: {rsp: 1}\nwebhooks: {rps: fast}", "line 1: field rsp not found; line 2: cannot construct"},
-		{"upstreams: {a: {rps: 1}, a: {rps: 2}}", `mapping key "a" already defined`},
+		{"- rps: 1", `line 1 in FILE must be a block of defaults, upstreams and webhooks, got "a list"`},
+		{"default: {rps: 1}", `default in FILE must be one of defaults, upstreams, webhooks, got "default"`},
+		{"defaults:\n  rsp: 1", `defaults.rsp in FILE must be one of rps, max_concurrent, timeout, got "rsp"`},
+		{"webhooks: {rps: fast}", `webhooks.rps in FILE must be a number above 0 and at most 1000000000, got "fast"`},
+		{"upstreams: [a]", `upstreams in FILE must be a block with an entry for each host, got "a list"`},
+		{"upstreams: {a.example: 5}", `upstreams.a.example in FILE must be a block of rps, max_concurrent and timeout, got "5"`},
+		{"upstreams: {a: {rps: {b: 1}}}", `upstreams.a.rps in FILE must be a number above 0 and at most 1000000000, got "a block"`},
+		{"upstreams: {a: {timeout: 30s}}", `upstreams.a.timeout in FILE must be whole seconds from 0 to 86400, got "30s"`},
+		{"upstreams:\n  ? [a]\n  : {rps: 1}", "must be host or host:port as in the URL"},
+		{"upstreams: {a: {rps: 1}, a: {rps: 2}}", `upstreams.a in FILE must be there once, got "a"`},
 		{"upstreams: {a.example: {rps: 1}, A.example: {rps: 2}}", "upstreams.a.example in"},
 		{"defaults: {rps: 1}\n---\ndefaults: {rps: 2}", "it must be one document"},
 		{"defaults: {rps: 1}\n---\n[", "it must be one document"},
-		{"defaults: {rps: '2'}", "cannot construct"},
-		{"defaults: {max_concurrent: 1.5}", "cannot construct"},
-		{"defaults: {max_concurrent: 99999999999999999999}", "cannot construct"},
+		{"defaults: {rps: '2'}", `defaults.rps in FILE must be a number above 0 and at most 1000000000, got "2"`},
+		{"defaults: {max_concurrent: 1.5}", `defaults.max_concurrent in FILE must be a whole number, 1 to 65536, got "1.5"`},
+		{"defaults: {max_concurrent: 99999999999999999999}", `a whole number, 1 to 65536, got "99999999999999999999"`},
 		{"defaults: {rps: 0}", `defaults.rps in`},
-		{"defaults: {rps: -1}", `must be above 0 and at most 1000000000, got "-1"`},
+		{"defaults: {rps: -1}", `must be a number above 0 and at most 1000000000, got "-1"`},
 		{"defaults: {rps: .nan}", `got "NaN"`},
 		{"defaults: {rps: .inf}", `got "+Inf"`},
 		{"upstreams: {a: {max_concurrent: 0}}", `upstreams.a.max_concurrent in`},
-		{"webhooks: {timeout: -1}", `webhooks.timeout in`},
-		{"webhooks: {timeout: 9223372036854775807}", `whole seconds from 0 to 86400`},
+		{"webhooks: {timeout: -3}", `webhooks.timeout in FILE must be whole seconds from 0 to 86400, got "-3"`},
+		{"webhooks: {timeout: 9223372036854775807}", `whole seconds from 0 to 86400, got "9223372036854775807"`},
 		{"upstreams: {'https://a.example': {rps: 1}}", "must be host or host:port as in the URL"},
 		{"upstreams: {a.example/v1: {rps: 1}}", "must be host or host:port as in the URL"},
 		{"upstreams: {'': {rps: 1}}", "must be host or host:port as in the URL"},
 		{"upstreams: {'a:b': {rps: 1}}", "must be host or host:port as in the URL"},
 		{"upstreams: {'u@a.example': {rps: 1}}", "must be host or host:port as in the URL"},
 	} {
-		problems := problemsOf(t, "CONFIG_PATH="+writeFile(t, tt.text))
-		if len(problems) != 1 || !strings.Contains(problems[0].String(), tt.want) {
+		path := writeFile(t, tt.text)
+		problems := problemsOf(t, "CONFIG_PATH="+path)
+		if len(problems) != 1 || !strings.Contains(problems[0].String(), strings.ReplaceAll(tt.want, "FILE", path)) {
 			t.Errorf("%q: got %v, want %q", tt.text, problems, tt.want)
 		}
+	}
+}
+
+func TestEveryProblemOfAFileIsListed(t *testing.T) {
+	problems := problemsOf(t, "CONFIG_PATH="+writeFile(t, "defaults: {rsp: 1}\nwebhooks: {rps: fast, timeout: 30s}"))
+	if len(problems) != 3 {
+		t.Errorf("got %v", problems)
 	}
 }
 

@@ -158,7 +158,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
   AQUIFER_LOG must be one of auto, json, text, got "y"
   AQUIFER_NODE_ID must be 1 to 128 letters, digits and . _ : -, got ""
   AQUIFER_EGRESS_ALLOW must be a list of host names, addresses or CIDRs, got "/"
-  defaults.rps in %[1]s must be above 0 and at most 1000000000, got "0"
+  defaults.rps in %[1]s must be a number above 0 and at most 1000000000, got "0"
   webhooks.max_concurrent in %[1]s must be a whole number, 1 to 65536, got "0"`, path)
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -178,13 +178,14 @@ func TestLists(t *testing.T) {
 func TestUnknownNames(t *testing.T) {
 	_, warnings, err := FromEnv([]string{
 		"AQUIFER_MAX_BODY_BYTE=1", "AQUIFER_LOGLEVEL=info", "AQUIFER_DRAIN_ENABLED=1", "AQUIFER_STORE_BACKEND=pebble",
-		"AQUIFER_IDLE_TIMEOUT_SECONDS=300", "AQUIFERS=1", "HOME=/", "AQUIFER_LOG=json",
+		"AQUIFER_IDLE_TIMEOUT_SECONDS=300", "AQUIFERS=1", "AQUIFER_FOO=1", "HOME=/", "AQUIFER_LOG=json",
 	}, "h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Warning{
 		{"AQUIFER_DRAIN_ENABLED", "this build does not support it; it has no effect"},
+		{"AQUIFER_FOO", "nobody knows this name"},
 		{"AQUIFER_IDLE_TIMEOUT_SECONDS", "this build does not support it; it has no effect"},
 		{"AQUIFER_LOGLEVEL", "nobody knows this name; the nearest known one is AQUIFER_LOG_LEVEL"},
 		{"AQUIFER_MAX_BODY_BYTE", "nobody knows this name; the nearest known one is AQUIFER_MAX_BODY_BYTES"},
@@ -278,7 +279,7 @@ func TestValidateOfAHandMadeConfig(t *testing.T) {
 	}
 	c := mustConfig(t)
 	c.Targets.Hosts["api.example"] = Target{RPS: math.NaN(), MaxConcurrent: 1}
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "Targets.api.example.rps must be above 0") {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "Targets.api.example.rps must be a number above 0") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,7 +9,10 @@ func unknown(names []string, known []setting) []Warning {
 		if !strings.HasPrefix(name, "AQUIFER_") || isKnown(name, known) {
 			continue
 		}
-		w := Warning{Name: name, Text: "nobody knows this name; the nearest known one is " + nearest(name, known)}
+		w := Warning{Name: name, Text: "nobody knows this name"}
+		if near := nearest(name, known); near != "" {
+			w.Text += "; the nearest known one is " + near
+		}
 		if ofAnotherBuild(name) {
 			w.Text = "this build does not support it; it has no effect"
 		}
@@ -43,11 +46,12 @@ func ofAnotherBuild(name string) bool {
 	return false
 }
 
-// nearest returns the known name with the smallest edit distance, the first of several.
+// nearest returns the known name with the smallest edit distance, the first of several; "" if more
+// than a third of what is particular to the name would have to change.
 func nearest(name string, known []setting) string {
-	best, least := "", -1
+	best, least := "", len(strings.TrimPrefix(name, "AQUIFER_"))/3+1
 	for _, s := range known {
-		if d := distance(name, s.name); least < 0 || d < least {
+		if d := distance(name, s.name); d < least {
 			best, least = s.name, d
 		}
 	}

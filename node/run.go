@@ -11,8 +11,12 @@ import (
 )
 
 // Run opens the store, takes up what the last process left, serves until ctx ends, and stops. A stop
-// that meets its deadline is not an error: what is unfinished stays on disk for the next start.
+// that meets its deadline is not an error: what is unfinished stays on disk for the next start. A node
+// runs once: a second call returns ErrStarted.
 func (n *Node) Run(ctx context.Context) error {
+	if !n.started.CompareAndSwap(false, true) {
+		return ErrStarted
+	}
 	log := n.deps.Logger
 	parts, err := n.assemble(ctx)
 	if err != nil {
@@ -27,7 +31,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 	listener, err := n.deps.Listen(ctx, "tcp", n.cfg.Listen)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen on %s: %w", n.cfg.Listen, err), parts.close())
+		return errors.Join(fmt.Errorf("AQUIFER_LISTEN or PORT is %s: %w", n.cfg.Listen, err), parts.close())
 	}
 	debug, err := n.listenDebug(ctx)
 	if err != nil {
@@ -91,7 +95,7 @@ func (n *Node) listenDebug(ctx context.Context) (net.Listener, error) {
 	}
 	l, err := n.deps.Listen(ctx, "tcp", n.cfg.DebugAddr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s for debugging: %w", n.cfg.DebugAddr, err)
+		return nil, fmt.Errorf("AQUIFER_DEBUG_ADDR is %s: %w", n.cfg.DebugAddr, err)
 	}
 	return l, nil
 }

@@ -17,7 +17,7 @@ const closing = 3 * time.Second
 func (n *Node) stop(p *parts, w *work) error {
 	log, timeout := n.deps.Logger, n.cfg.ShutdownTimeout()
 	n.draining.Store(true)
-	log.Info("draining", "timeout", timeout)
+	log.Info("draining", "timeout", timeout.String())
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 
