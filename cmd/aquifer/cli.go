@@ -35,7 +35,7 @@ func run(p *process) exitCode {
 	if err != nil {
 		return report(p.stderr, err)
 	}
-	ctx, err := parser.Parse(goStyle(p.args))
+	ctx, err := parser.Parse(usualStyle(p.args))
 	switch {
 	case answered:
 		return exitDone
@@ -45,12 +45,16 @@ func run(p *process) exitCode {
 	return report(p.stderr, ctx.Run(p))
 }
 
-// goStyle lets -version, as Go programs spell it, stand for --version.
-func goStyle(args []string) []string {
-	if len(args) == 1 && args[0] == "-version" {
+// usualStyle takes what other programs call these: -version as Go programs do, help as a command.
+func usualStyle(args []string) []string {
+	switch {
+	case len(args) == 1 && args[0] == "-version":
 		return []string{"--version"}
+	case len(args) > 0 && args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help")
+	default:
+		return args
 	}
-	return args
 }
 
 // reportUsage tells what is wrong with the command line and where its help is.

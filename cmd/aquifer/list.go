@@ -16,7 +16,7 @@ const maxPage = 200
 // listCommand lists jobs.
 type listCommand struct {
 	User   string    `help:"Only jobs of this tenant." placeholder:"NAME"`
-	Status string    `enum:",queued,completed,failed" default:"" help:"Only jobs in this status: queued, completed or failed." placeholder:"STATUS"`
+	Status string    `help:"Only jobs in this status: queued, completed or failed." placeholder:"STATUS"`
 	To     string    `name:"target" help:"Only jobs for this target, as in their URL." placeholder:"HOST[:PORT]"`
 	Limit  int       `default:"20" help:"How many at most (default: ${default})." placeholder:"N"`
 	JSON   bool      `name:"json" help:"Print each job as a line of JSON."`
@@ -26,6 +26,9 @@ type listCommand struct {
 func (c *listCommand) Run(p *process) error {
 	if c.Limit < 1 {
 		return fail(exitUsage, "--limit must be at least 1, got %d", c.Limit)
+	}
+	if s := job.Status(c.Status); c.Status != "" && s != job.Queued && s != job.Completed && s != job.Failed {
+		return fail(exitUsage, "--status must be queued, completed or failed, got %q", c.Status)
 	}
 	node, err := c.Target.client()
 	if err != nil {

@@ -19,6 +19,7 @@ const (
 func (p *process) settings() (node.Config, []node.Warning, error) {
 	cfg, warnings, err := node.FromEnv(withoutOwn(p.environ), p.hostname)
 	if err != nil {
+		warn(p.stderr, warnings) // a name that is mistyped may be why
 		return cfg, nil, &failure{code: exitUsage, err: err}
 	}
 	return cfg, warnings, nil

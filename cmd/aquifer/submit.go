@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,7 +22,7 @@ type submitCommand struct {
 
 	Job    jobFlags  `embed:"" group:"The job:"`
 	Sync   bool      `help:"Wait until the job is on disk, whatever the node's own setting is."`
-	Wait   bool      `help:"Follow the job to its end. The exit code is 3 if it failed."`
+	Wait   bool      `help:"Follow the job to its end. The exit code is 3 if it failed, 2 if the key belongs to a job that asks for something else."`
 	JSON   bool      `name:"json" help:"Print the node's answer, and with --wait the events, as JSON."`
 	Target nodeFlags `embed:""`
 }
@@ -32,7 +33,7 @@ type jobFlags struct {
 	Method     string         `help:"HTTP method (default: POST with a body, else GET)." placeholder:"METHOD"`
 	User       string         `help:"Tenant that the job belongs to (default: cli)." placeholder:"NAME"`
 	Key        string         `help:"Idempotency key: the node accepts one job for each user and key (default: random)." placeholder:"TEXT"`
-	Webhook    string         `help:"Address that gets the result, unless a stream has taken it. Required." placeholder:"URL"`
+	Webhook    string         `help:"Address that gets the result, unless a stream has taken it; a job that ends before the stream is open may still send it. Required." placeholder:"URL"`
 	Header     []string       `sep:"none" help:"Header of the call, such as 'Accept: text/plain'. May be repeated." placeholder:"'NAME: VALUE'"`
 	Body       string         `xor:"body" help:"Body of the call." placeholder:"TEXT"`
 	BodyFile   string         `xor:"body" help:"File with the body of the call; - is standard input." placeholder:"PATH"`
@@ -58,6 +59,9 @@ func (c *submitCommand) Run(p *process) error {
 	}
 	if err := c.printReceipt(p, receipt); err != nil || !c.Wait {
 		return err
+	}
+	if receipt.PayloadMismatch {
+		return &failure{code: exitUsage} // what there is to follow is another job; the note has said so
 	}
 	return follow(p.stdout, node.Watch(context.Background(), receipt.JobID, fromStart), c.JSON, c.Target)
 }
@@ -167,6 +171,10 @@ func headersOf(list []string) (map[string]string, error) {
 	return headers, nil
 }
 
+// jobFields are the names that POST /jobs takes.
+const jobFields = "user_id, idempotent_key, idempotency_scope, method, url, headers, body, body_base64, webhook_url, " +
+	"max_retries, timeout_ms, execute_before"
+
 // readSubmission reads a job as POST /jobs takes it. Unlike a node it refuses names that it does not
 // know: on a command line they are mistakes in typing.
 func readSubmission(r io.Reader) (client.Submission, error) {
@@ -175,7 +183,13 @@ func readSubmission(r io.Reader) (client.Submission, error) {
 		Text   string `json:"body"`
 		Base64 []byte `json:"body_base64"`
 	}
-	if err := json.UnmarshalRead(r, &in, json.RejectUnknownMembers(true)); err != nil {
+	err := json.UnmarshalRead(r, &in, json.RejectUnknownMembers(true))
+	var wrong *json.SemanticError
+	if errors.As(err, &wrong) && errors.Is(wrong.Err, json.ErrUnknownName) {
+		return client.Submission{}, fail(exitUsage, "the job on standard input: %s is not a field of a job; those are %s",
+			plain(wrong.JSONPointer.LastToken()), jobFields)
+	}
+	if err != nil {
 		return client.Submission{}, fail(exitUsage, "the job on standard input: %w", err)
 	}
 	if in.Text != "" && in.Base64 != nil {
