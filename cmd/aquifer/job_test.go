@@ -198,6 +198,15 @@ func TestSubmitTellsWhatBecameOfTheJob(t *testing.T) {
 	}
 }
 
+func TestSubmitDoesNotFollowAnotherJob(t *testing.T) {
+	known := answer(200, `{"job_id":"`+someID+`","status":"completed","duplicate":true,"payload_mismatch":true}`)
+	got := against(t, known, "", "job", "submit", "--url", "http://a/", "--webhook", "http://b/", "--wait")
+	want := outcome{exitUsage, someID + "\n", "nothing new accepted: the key belongs to a completed job that asks for something else\n"}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // stream returns a handler that takes every job and tells what becomes of it.
 func stream(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
