@@ -228,7 +228,8 @@ func (c *committer) merge(changes []*change) (*pebble.Batch, error) {
 		return batch, setMeta(batch, metaOrders, uint64(c.reserved))
 	}
 	if batch.Empty() { // wanted by Sync: an empty batch would not wait for the disk
-		return batch, batch.LogData(nil, nil)
+		err := batch.LogData(nil, nil)
+		return batch, err
 	}
 	return batch, nil
 }

@@ -66,9 +66,8 @@ func openPebble(o Options, v *volume, interval func() time.Duration) (db *pebble
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { logger.Errorf("corruption: %v", info) },
 		},
 	}
-	// The limit of compactions hardly ever changes, so there is no need to look at it ten times a second,
-	// which is what the usual scheduler does, also in an idle process and in virtual time.
-	opts.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	scheduler := newCompactions()
+	opts.Experimental.CompactionScheduler = scheduler
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
@@ -81,7 +80,10 @@ func openPebble(o Options, v *volume, interval func() time.Duration) (db *pebble
 			db, err = nil, fatalError{text: fmt.Sprint(p)}
 		}
 	}()
-	return pebble.Open(o.Dir, opts)
+	if db, err = pebble.Open(o.Dir, opts); err == nil {
+		scheduler.start()
+	}
+	return db, err
 }
 
 // pebbleLogger passes on what Pebble has to say. Its running commentary is for the debug level.
@@ -102,7 +104,7 @@ func (l pebbleLogger) Fatalf(format string, args ...any) {
 			fatal.cause = err
 		}
 	}
-	panic(fatal)
+	panic(fatal) //nolint:forbidigo // Pebble's contract: Fatalf does not return, and exits are not ours to make
 }
 
 // fatalError is why Pebble gave up.

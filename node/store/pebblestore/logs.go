@@ -50,8 +50,9 @@ type logFile struct {
 	volumeFile
 	logs *logs
 	name string
-	// io lets the syncs of run and the closing by Pebble follow each other.
-	io sync.Mutex
+	// io lets the syncs of run and the closing by Pebble follow each other. It guards closed.
+	io     sync.Mutex
+	closed bool // and synced before, if that was possible
 
 	// Guarded by logs.mu: when the oldest write came that no sync has covered, and the oldest that a
 	// sync now running covers; zero if there is none.
@@ -81,6 +82,7 @@ func (f *logFile) Close() error {
 	}
 	f.io.Lock()
 	defer f.io.Unlock()
+	f.closed = true
 	return f.File.Close()
 }
 
@@ -99,6 +101,9 @@ func (l *logs) wrote(f *logFile) {
 func (l *logs) sync(f *logFile) error {
 	f.io.Lock()
 	defer f.io.Unlock()
+	if f.closed && !f.isDoubtful() {
+		return nil // since the caller chose it, it was synced and closed
+	}
 	l.mu.Lock()
 	if f.syncing.IsZero() {
 		f.syncing = f.since

@@ -125,7 +125,7 @@ func (o Options) withDefaults() Options {
 // openVolume gives up the ballast, which opening may need. A directory that does not exist yet is left to
 // Pebble, which makes it durable too.
 func (s *Store) openVolume(ctx context.Context, o Options) error {
-	s.volume = &volume{FS: o.FS, logger: o.Logger, opening: ctx, closing: s.closing}
+	s.volume = &volume{FS: o.FS, logger: o.Logger, opening: ctx, closing: s.closing, failed: make(chan struct{})}
 	if o.FlushInterval > 0 {
 		s.logs = newLogs(o.FlushInterval, o.Logger)
 		s.volume.logs = s.logs
@@ -231,6 +231,9 @@ func (s *Store) read(ctx context.Context) (func(), error) {
 	}
 	return s.reads.leave, nil
 }
+
+// Failed is closed when the store has failed: see store.ErrFailed. Close then returns why.
+func (s *Store) Failed() <-chan struct{} { return s.volume.failed }
 
 func (s *Store) isClosing() bool {
 	select {

@@ -73,22 +73,24 @@ func (s *Store) Expire(ctx context.Context, now time.Time, limit int) (int, erro
 	s.expiring.Lock()
 	defer s.expiring.Unlock()
 	removed := 0
+	from := []byte{kindExpiry} // each chunk begins behind the last one, not among what that left behind
 	for removed < limit {
-		n, more, err := s.expireSome(ctx, now, min(limit-removed, expireChunk))
-		removed += n
-		if err != nil || !more {
+		ids, err := s.expiredIDs(ctx, from, now, min(limit-removed, expireChunk))
+		if err != nil || len(ids) == 0 {
 			return removed, err
 		}
+		if err := s.expireSome(ctx, ids); err != nil {
+			return removed, err
+		}
+		removed += len(ids)
+		last := ids[len(ids)-1]
+		from = append(appendTimed(nil, kindExpiry, last.ms, last.id), 0)
 	}
 	return removed, nil
 }
 
-// expireSome removes up to limit jobs in one step. more is false if there are no others.
-func (s *Store) expireSome(ctx context.Context, now time.Time, limit int) (n int, more bool, err error) {
-	ids, err := s.expiredIDs(ctx, now, limit)
-	if err != nil || len(ids) == 0 {
-		return 0, false, err
-	}
+// expireSome removes jobs in one step.
+func (s *Store) expireSome(ctx context.Context, ids []expiredKey) (err error) {
 	c := s.newChange()
 	var release []func()
 	c.settle = func(job.Order, error) {
@@ -99,13 +101,11 @@ func (s *Store) expireSome(ctx context.Context, now time.Time, limit int) (n int
 	for _, x := range ids {
 		release, err = s.expireOne(ctx, c, x, release)
 		if err != nil {
-			return 0, false, s.abandon(c, err)
+			return s.abandon(c, err)
 		}
 	}
-	if _, err := s.commit(ctx, c); err != nil {
-		return 0, false, err
-	}
-	return len(ids), len(ids) == limit, nil
+	_, err = s.commit(ctx, c)
+	return err
 }
 
 // expiredKey is an entry of the expiry index.
@@ -114,7 +114,8 @@ type expiredKey struct {
 	id job.ID
 }
 
-func (s *Store) expiredIDs(ctx context.Context, now time.Time, limit int) (list []expiredKey, err error) {
+// expiredIDs returns the first entries of the expiry index at or behind from that are over.
+func (s *Store) expiredIDs(ctx context.Context, from []byte, now time.Time, limit int) (list []expiredKey, err error) {
 	leave, err := s.read(ctx)
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (s *Store) expiredIDs(ctx context.Context, now time.Time, limit int) (list 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok && len(list) < limit; ok = it.Next() {
+	for ok := it.SeekGE(from); ok && len(list) < limit; ok = it.Next() {
 		x := expiredKey{ms: keyMS(it.Key()), id: keyID(it.Key())}
 		if x.ms > now.UnixMilli() {
 			break

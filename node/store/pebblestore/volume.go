@@ -50,7 +50,8 @@ type volume struct {
 	closing <-chan struct{} // closed when nothing may wait any more
 	stuck   atomic.Int64    // writes that wait for room
 
-	frozen atomic.Bool // set, with err and limbo, once and for all
+	frozen atomic.Bool   // set, with err and limbo, once and for all
+	failed chan struct{} // closed then
 	mu     sync.Mutex  // guards err
 	err    error
 	limbo  *vfs.MemFS // takes what is created on a frozen volume
@@ -76,8 +77,9 @@ func (v *volume) fail(err error) {
 	if v.err != nil {
 		return
 	}
-	v.err, v.limbo = fmt.Errorf("store has failed: %w", err), vfs.NewMem()
+	v.err, v.limbo = fmt.Errorf("%w: %w", store.ErrFailed, err), vfs.NewMem()
 	v.frozen.Store(true)
+	close(v.failed)
 	if !errors.Is(err, store.ErrClosed) {
 		v.logger.Error("store has failed and takes no more changes until it is opened again", "error", err)
 	}
