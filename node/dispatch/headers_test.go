@@ -104,7 +104,7 @@ func TestHeadersLeaveOutWhatIsNotSet(t *testing.T) {
 	}
 }
 
-func FuzzCompose(f *testing.F) {
+func FuzzFields(f *testing.F) {
 	f.Add("Connection", "X-A, b", "x-a", "1")
 	f.Add("User-agent", "", "TE", "x")
 	f.Add("Proxy-", "", "X-Aqueduct-Total-Jobs", "9")

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -200,45 +201,58 @@ func TestCauseTLS(t *testing.T) {
 }
 
 func TestCausesOfTime(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for url, tt := range map[string]struct {
 		limit time.Duration // of the request
 		want  Cause
 		sent  bool
 	}{
-		"http://never.test/":   {0, ConnectTimeout, false},
-		"http://never.test/2":  {time.Second, ConnectTimeout, false},
-		"https://mute.test/":   {0, ConnectTimeout, false},
-		"https://mute.test/2":  {time.Second, ConnectTimeout, false},
-		"http://mute.test/":    {time.Minute, Timeout, true},
-		"http://trickle.test/": {time.Hour, Timeout, true},
+		"http://never.test/":    {0, ConnectTimeout, false},
+		"https://never.test/":   {0, ConnectTimeout, false},
+		"http://never.test/2":   {time.Second, ConnectTimeout, false},
+		"https://never.test/2":  {time.Second, ConnectTimeout, false},
+		"https://mute.test/":    {0, ConnectTimeout, false},
+		"https://mute.test/2":   {time.Second, ConnectTimeout, false},
+		"http://mute.test/":     {time.Minute, Timeout, true},
+		"http://trickle.test/":  {time.Hour, Timeout, true},
+		"http://mute.test/late": {-time.Second, ConnectTimeout, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, err := New(Config{Dial: timeWasters(t)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer c.Close()
-				ctx := t.Context()
-				if tt.limit > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tt.limit)
-					defer cancel()
-				}
-				start := time.Now()
-				_, _, err = fetch(ctx, c, request("POST", name, "x"))
-				if e := failure(t, err); e.Cause != tt.want || e.Sent != tt.sent {
-					t.Errorf("cause %v, sent %v, want %v, %v: %v", e.Cause, e.Sent, tt.want, tt.sent, e)
-				}
-				want := tt.limit
-				if want == 0 {
-					want = defaultDialTimeout
-				}
-				if took := time.Since(start); took != want {
-					t.Errorf("took %v, want %v", took, want)
-				}
+		for by, bound := range map[string]func(context.Context, *Request, time.Duration) context.Context{
+			"request": func(ctx context.Context, r *Request, limit time.Duration) context.Context {
+				r.Deadline = time.Now().Add(limit)
+				return ctx
+			},
+			"context": func(ctx context.Context, r *Request, limit time.Duration) context.Context {
+				ctx, cancel := context.WithTimeout(ctx, limit)
+				r.Deadline = time.Now().Add(24 * time.Hour)
+				context.AfterFunc(ctx, cancel)
+				return ctx
+			},
+		} {
+			t.Run(url+" by "+by, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, err := New(Config{Dial: timeWasters(t)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close()
+					ctx, r, start := t.Context(), request("POST", url, "x"), time.Now()
+					if tt.limit != 0 {
+						ctx = bound(ctx, &r, tt.limit)
+					}
+					_, _, err = fetch(ctx, c, r)
+					e := failure(t, err)
+					if e.Cause != tt.want || e.Sent != tt.sent {
+						t.Errorf("cause %v, sent %v, want %v, %v: %v", e.Cause, e.Sent, tt.want, tt.sent, e)
+					}
+					if !errors.Is(e, context.DeadlineExceeded) && tt.limit != 0 {
+						t.Errorf("error is %v", e)
+					}
+					if took, want := time.Since(start), max(0, cmp.Or(tt.limit, defaultDialTimeout)); took != want {
+						t.Errorf("took %v, want %v", took, want)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
