@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -123,6 +124,7 @@ func (l *lives) client() *client.Client {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	c.Reconnects = math.MaxInt // no process lives long
 	return c
 }
 
