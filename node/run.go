@@ -11,12 +11,8 @@ import (
 )
 
 // Run opens the store, takes up what the last process left, serves until ctx ends, and stops. A stop
-// that meets its deadline is not an error: what is unfinished stays on disk for the next start. A node
-// runs once: a second call returns ErrStarted.
+// that meets its deadline is not an error: what is unfinished stays on disk for the next start.
 func (n *Node) Run(ctx context.Context) error {
-	if !n.started.CompareAndSwap(false, true) {
-		return ErrStarted
-	}
 	log := n.deps.Logger
 	parts, err := n.assemble(ctx)
 	if err != nil {
