@@ -19,15 +19,15 @@ const unreadPause = time.Second
 // Certain makes a change of a job and returns when it is known whether it was made. An error may hide
 // that a change was made all the same; then the job is read, and made tells from it.
 //
-// It returns nil if the change was made, else the error of change. Only when the store is closed, or
-// ctx ends while the job cannot be read, an error leaves it open. change itself does not end with
+// It returns nil if the change was made, else the error of change. Only when the store has failed or is
+// closed, or ctx ends while the job cannot be read, an error leaves it open. change itself does not end with
 // ctx, because a change that nobody waits for any more may still happen.
 func Certain(
 	ctx context.Context, jobs Getter, id job.ID, change func(context.Context) error, made func(job.Snapshot) bool,
 ) error {
 	whole := context.WithoutCancel(ctx)
 	err := change(whole)
-	if err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) {
+	if err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrFailed) {
 		return err
 	}
 	for {

@@ -32,6 +32,10 @@ var (
 	// ErrFull: the disk has no room. Nothing was changed, unless the error is also that of an ended
 	// context: then the change may still happen.
 	ErrFull = errors.New("store: disk full")
+	// ErrFailed: a write has failed in a way that the store does not survive. It takes no more changes
+	// until it is opened again, and what was acknowledged is then still there. What a read shows of a
+	// change that returned this may not be on disk.
+	ErrFailed = errors.New("store: failed")
 	// ErrVersion: the data was written by a newer version of this program.
 	ErrVersion = errors.New("store: unknown format version")
 )
@@ -171,14 +175,18 @@ type Lanes interface {
 	// Waiting iterates over all entries of a line, lane after lane, in order within each.
 	Waiting(ctx context.Context, line job.Line) iter.Seq2[job.Entry, error]
 	// Due returns up to limit things that are due at now, the longest overdue first, and when the
-	// first thing after them is due; zero time if there is none. The deadline of a job that is being sent
-	// is not due: its attempt decides.
+	// first thing after them is due; zero time if that is not within DueHorizon. The deadline of a job
+	// that is being sent is not due: its attempt decides.
 	Due(ctx context.Context, now time.Time, limit int) ([]Due, time.Time, error)
 	// Pending iterates over the calls and deliveries among what is due, whenever it is.
 	Pending(ctx context.Context) iter.Seq2[Due, error]
 	// Requeue moves due work to the tail of its lane. ErrStale if it is no longer among what is due.
 	Requeue(ctx context.Context, d Due) (job.Entry, error)
 }
+
+// DueHorizon is how far Due looks ahead. Deadlines lie far ahead and mostly go when their jobs end, so
+// looking for the next one however far it is would pass over all that have gone.
+const DueHorizon = time.Hour
 
 // DueKind says what is due.
 type DueKind uint8

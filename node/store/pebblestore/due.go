@@ -2,11 +2,14 @@ package pebblestore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/store"
@@ -46,7 +49,8 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]store.Due,
 func (s *Store) first(
 	kind byte, limit int, now time.Time, parse func(key, value []byte) (d store.Due, wanted bool, err error),
 ) (found []store.Due, err error) {
-	it, err := s.iterate([]byte{kind})
+	horizon := binary.BigEndian.AppendUint64([]byte{kind}, uint64(max(now.Add(store.DueHorizon).UnixMilli(), 0)))
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: horizon})
 	if err != nil {
 		return nil, err
 	}

@@ -145,6 +145,12 @@ func (f *logFile) failure() error {
 	return f.volume.failure()
 }
 
+func (f *logFile) isDoubtful() bool {
+	f.logs.mu.Lock()
+	defer f.logs.mu.Unlock()
+	return f.doubtful
+}
+
 // doubtful returns the logs whose sync has failed.
 func (l *logs) doubtful() []*logFile {
 	l.mu.Lock()

@@ -67,8 +67,8 @@ func dueOrder(h *harness) {
 		}
 		if test.n < len(all) {
 			h.equal(next.UnixMilli(), all[test.n].At)
-		} else {
-			h.equal(next.UnixMilli(), call.Deadline)
+		} else if !next.IsZero() {
+			h.t.Fatalf("%+v: the deadline of %d is beyond the horizon, and next is %v", test, call.Deadline, next)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func dueParts(h *harness) {
 		if len(list) == 0 {
 			break
 		}
-		if next.IsZero() {
+		if next.IsZero() && len(got)+len(list) < n {
 			h.t.Fatal("more is due, and next is zero")
 		}
 		for _, d := range list {

@@ -216,6 +216,9 @@ func (m *memory) Due(ctx context.Context, now time.Time, limit int) (list []stor
 			}
 		}
 		for _, x := range sortDue(all) {
+			if x.At >= now.Add(store.DueHorizon).UnixMilli() {
+				return nil
+			}
 			if x.At > now.UnixMilli() || len(list) == limit {
 				next = time.UnixMilli(x.At)
 				return nil

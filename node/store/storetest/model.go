@@ -159,13 +159,13 @@ func (s *side) requeue(h *harness, d store.Due, place *job.Entry) error {
 
 // same does one thing to both stores and compares what comes of it.
 func (m *machine) same(name string, do func(*harness, *side, *twin) error, tw *twin) {
-	var real, model side
+	var stored, model side
 	if tw != nil {
-		real, model = tw.real, tw.model
+		stored, model = tw.real, tw.model
 	}
-	got, want := do(m.real, &real, tw), do(m.model, &model, tw)
+	got, want := do(m.real, &stored, tw), do(m.model, &model, tw)
 	if tw != nil {
-		tw.real, tw.model = real, model
+		tw.real, tw.model = stored, model
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		m.real.t.Fatalf("%s: the store says %v, the model %v", name, got, want)
