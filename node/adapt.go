@@ -48,8 +48,14 @@ type deliverer struct {
 	wake    func(at time.Time)
 }
 
-// Run is queue.Runner.
-func (d *deliverer) Run(_ context.Context, t *queue.Turn) queue.Verdict {
+// Run is queue.Runner. A delivery that breaks this program has failed, and can be redriven.
+func (d *deliverer) Run(_ context.Context, t *queue.Turn) (v queue.Verdict) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.webhook.Abandon(d.ctx, t.Entry.ID, cause)
+			v = queue.Ended
+		}
+	}()
 	outcome, due := d.webhook.Deliver(d.ctx, webhook.Turn{
 		Entry: t.Entry, Held: t.Held, Release: t.Release,
 		Headers: dispatch.Headers(dispatch.Identity{NodeID: d.nodeID}, worker.LoadOf(t)),

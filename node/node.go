@@ -8,6 +8,7 @@ package node
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -52,11 +53,15 @@ func (d Deps) withDefaults() Deps {
 	return d
 }
 
-// Node is one node. Its methods are safe for concurrent use; Run may be called once.
+// ErrStarted is the error of a second Run.
+var ErrStarted = errors.New("node: already started")
+
+// Node is one node. Its methods are safe for concurrent use.
 type Node struct {
 	cfg  Config
 	deps Deps
 
+	started  atomic.Bool
 	draining atomic.Bool
 	ready    chan struct{} // closed when the doors are open
 	addr     net.Addr      // set before ready is closed

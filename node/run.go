@@ -10,9 +10,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Run opens the store, takes up what the last process left, serves until ctx ends, and stops. A stop
-// that meets its deadline is not an error: what is unfinished stays on disk for the next start.
+// Run opens the store, takes up what the last process left, serves until ctx ends or the store fails, and
+// stops. A stop
+// that meets its deadline is not an error: what is unfinished stays on disk for the next start. A node
+// runs once: a second call returns ErrStarted.
 func (n *Node) Run(ctx context.Context) error {
+	if !n.started.CompareAndSwap(false, true) {
+		return ErrStarted
+	}
 	log := n.deps.Logger
 	parts, err := n.assemble(ctx)
 	if err != nil {
@@ -41,8 +46,12 @@ func (n *Node) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-work.failed:
+	case <-parts.store.Failed():
+		// Nothing can be recorded any more: whoever supervises the process starts it again, and the
+		// store opens with what was acknowledged.
+		return n.stop(parts, work, 0)
 	}
-	return n.stop(parts, work)
+	return n.stop(parts, work, n.cfg.ShutdownTimeout())
 }
 
 // work is what runs while a node serves.

@@ -14,17 +14,24 @@ const closing = 3 * time.Second
 // stop ends the node in the order in which nothing gets lost: refuse, let load balancers see it, close
 // the port, let the work end, cut what is left, close. Each step is bounded, and one that fails
 // does not keep the next from its turn.
-func (n *Node) stop(p *parts, w *work) error {
-	log, timeout := n.deps.Logger, n.cfg.ShutdownTimeout()
+//
+// patience is how long it waits for work to end; 0 for a node that cannot record what ends.
+func (n *Node) stop(p *parts, w *work, patience time.Duration) error {
+	log, timeout := n.deps.Logger, patience
+	if timeout == 0 {
+		timeout = closing
+	}
 	n.draining.Store(true)
 	log.Info("draining", "timeout", timeout.String())
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 
-	pause(ctx, n.cfg.ShutdownQuiesce())
+	pause(ctx, min(n.cfg.ShutdownQuiesce(), patience))
 	doors := make(chan error, 1)
 	go func() { doors <- p.server.Shutdown(ctx) }()
-	p.settle(ctx, max(timeout-closing, timeout/2)-n.cfg.ShutdownQuiesce())
+	if patience > 0 {
+		p.settle(ctx, max(timeout-closing, timeout/2)-n.cfg.ShutdownQuiesce())
+	}
 
 	w.noTurns()
 	w.noAgenda()
@@ -38,8 +45,10 @@ func (n *Node) stop(p *parts, w *work) error {
 		{"parts", w.group.Wait},
 	}
 	var errs []error
+	ending, cancelEnding := context.WithTimeout(context.Background(), closing)
+	defer cancelEnding()
 	for _, s := range steps {
-		errs = append(errs, s.within(ctx, log))
+		errs = append(errs, s.within(ending, log))
 	}
 	left := p.calls.Stats().Backlog + p.deliveries.Stats().Backlog
 	last, cancelLast := context.WithTimeout(context.Background(), closing)

@@ -86,7 +86,7 @@ func (o Outcome) Retryable() bool {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	}
-	return o.Status >= http.StatusInternalServerError
+	return o.Status >= 500 && o.Status <= 599
 }
 
 // Reason says in words why the attempt failed: the text of the error, or the status.

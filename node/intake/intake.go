@@ -131,10 +131,9 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 		return Receipt{}, err
 	}
 	place, load := in.Calls.Reserve(j.Lane(), j.ID)
+	defer place.Cancel() // nothing once the job is pushed
 	done, stored, err := in.insert(ctx, j, s.Durability)
-	if !stored {
-		place.Cancel()
-	} else {
+	if stored {
 		crashpoint.Reach(crashpoint.Stored)
 		place.Push(done.Entry, &job.Snapshot{Job: j})
 		in.Wake(time.UnixMilli(j.Deadline))

@@ -43,6 +43,12 @@ func (rules Rules) check(r *Request) error {
 	return checkHeaders(r.Headers)
 }
 
+// maxHost is how long a host may be: a name of the DNS (RFC 1035, 2.3.4), a port, and brackets.
+const maxHost = 253 + len("[]:65535")
+
+// blank reports whether a character would end the URL in a request line.
+func blank(r rune) bool { return r <= ' ' || r == 0x7f }
+
 func checkURL(field, raw string, domains []string) error {
 	u, err := url.Parse(raw)
 	switch {
@@ -52,6 +58,10 @@ func checkURL(field, raw string, domains []string) error {
 		return fault.New(fault.Invalid, "%s must be an absolute http or https URL, got %q", field, raw)
 	case u.User != nil:
 		return fault.New(fault.Invalid, "%s must not carry credentials, got %q", field, u.Redacted())
+	case strings.ContainsFunc(u.RawQuery, blank):
+		return fault.New(fault.Invalid, "%s must not have blanks in its query, got %q", field, u.RawQuery)
+	case len(u.Host) > maxHost:
+		return fault.New(fault.Invalid, "%s must have a host of at most %d characters, got %d", field, maxHost, len(u.Host))
 	case !httpguts.ValidHostHeader(u.Host), !validPort(u.Port()):
 		return fault.New(fault.Invalid, "%s must have a valid host and port in ASCII, got %q", field, u.Host)
 	case !allowed(u.Hostname(), domains):
@@ -77,7 +87,13 @@ func allowed(host string, domains []string) bool {
 	return len(domains) == 0
 }
 
+// maxHeaders bounds the headers of a call; targets take far fewer.
+const maxHeaders = 200
+
 func checkHeaders(list []Header) error {
+	if len(list) > maxHeaders {
+		return fault.New(fault.Invalid, "headers must be at most %d, got %d", maxHeaders, len(list))
+	}
 	for i, h := range list {
 		switch {
 		case !httpguts.ValidHeaderFieldName(h.Name):

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -144,4 +145,28 @@ func TestHD02_FramingHeadersAreNotTheCallersFault(t *testing.T) {
 	if len(r.Headers) != 5 {
 		t.Errorf("got %v", r.Headers)
 	}
+}
+
+// A blank in the query would end the URL in the request line, and what follows would be the target's
+// to read as it likes.
+func TestURLsThatNoTargetCanRead(t *testing.T) {
+	for raw, want := range map[string]string{
+		"http://a.example/ok?a b HTTP/1.1":                 "must not have blanks in its query",
+		"http://a.example/?a\u007fb":                       "must be a URL",
+		"http://" + strings.Repeat("a.", 200) + "example/": "must have a host of at most",
+	} {
+		for _, field := range []string{"url", "webhook_url"} {
+			_, err := job.Decode([]byte(valid(form{field: raw})), job.Hints{}, job.Rules{})
+			wantInvalid(t, err, field+" "+want)
+		}
+	}
+}
+
+func TestTooManyHeaders(t *testing.T) {
+	headers := make(map[string]string)
+	for i := range 201 {
+		headers["X-"+strconv.Itoa(i)] = "v"
+	}
+	_, err := job.Decode([]byte(valid(form{"headers": headers})), job.Hints{}, job.Rules{})
+	wantInvalid(t, err, "headers must be at most 200, got 201")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -103,6 +104,21 @@ func (d *Deliverer) Deliver(ctx context.Context, t Turn) (_ Outcome, due time.Ti
 	var next job.Webhook
 	next, signal = d.Policy.next(s.Webhook, reply, time.Now(), rand.Float64())
 	return d.settle(ctx, t.Entry, next)
+}
+
+// Abandon settles a delivery as failed whose turn broke this program.
+func (d *Deliverer) Abandon(ctx context.Context, id job.ID, cause any) {
+	d.Logger.Error("webhook delivery panicked", "job_id", id, "panic", cause, "stack", string(debug.Stack()))
+	d.persist(ctx, id, "abandon", func(ctx context.Context) error {
+		s, err := d.Store.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		next := s.Webhook
+		next.State, next.Attempts, next.LastStatus, next.LastError = job.WebhookFailed, next.Attempts+1, 0, job.Internal
+		next.Order, next.DueAt = 0, 0
+		return d.Store.Settle(ctx, id, next)
+	})
 }
 
 // prepare reads what is owed and makes the call of it, or says that there is nothing to send.

@@ -414,3 +414,17 @@ func TestAttemptsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// A delivery that breaks this program is a dead letter, not lost.
+func TestAbandon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(done, answer(200))
+		r.Abandon(t.Context(), done.Job.ID, "index out of range")
+		if got := r.store.job.Webhook; got.State != job.WebhookFailed || got.Attempts != 1 || got.LastError != job.Internal {
+			t.Errorf("got %+v", got)
+		}
+		if !strings.Contains(r.log.String(), "index out of range") {
+			t.Errorf("the log says %s", &r.log)
+		}
+	})
+}

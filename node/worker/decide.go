@@ -37,7 +37,7 @@ type decision struct {
 func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfter, jitter float64) decision {
 	now := out.StartedAt.Add(out.Took)
 	d := decision{
-		reason: out.Reason(),
+		reason: shortened(out.Reason()),
 		attempt: job.Attempt{
 			Number: s.State.Tried, StartedAt: out.StartedAt.UnixMilli(), DurationMS: out.Took.Milliseconds(),
 			Status: out.Status, Error: out.Class, MaybeExecuted: out.MaybeExecuted, RetryAfter: hint.Raw,
@@ -98,4 +98,13 @@ func (p Policy) ended(d decision, out dispatch.Outcome, now time.Time) decision 
 	}
 	d.end.Result = &job.Result{Status: out.Status, Body: kept, Truncated: cut, Partial: out.Truncated}
 	return d
+}
+
+// maxReason is how many bytes of an error's text are kept: a target has a say in it, and it stands
+// wherever the job is shown.
+const maxReason = 500
+
+func shortened(reason string) string {
+	kept, _ := job.Cut([]byte(reason), maxReason)
+	return string(kept)
 }

@@ -52,7 +52,7 @@ type volume struct {
 
 	frozen atomic.Bool   // set, with err and limbo, once and for all
 	failed chan struct{} // closed then
-	mu     sync.Mutex  // guards err
+	mu     sync.Mutex    // guards err
 	err    error
 	limbo  *vfs.MemFS // takes what is created on a frozen volume
 }
