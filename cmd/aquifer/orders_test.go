@@ -50,8 +50,18 @@ func (o *order) place(ctx context.Context, c *client.Client) error {
 	}
 }
 
-// watch follows the job to its end.
+// watch follows the job to its end. A node that dies before it has answered does not count.
 func (o *order) watch(ctx context.Context, c *client.Client) error {
+	for {
+		err := o.follow(ctx, c)
+		var refused *client.Error
+		if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (o *order) follow(ctx context.Context, c *client.Client) error {
 	for e, err := range c.Watch(ctx, o.id, "") {
 		if err != nil {
 			return err
