@@ -19,15 +19,18 @@ const (
 	ProcessDeath Death = iota + 1
 	// PowerCut leaves only what was synced, and the peers hear nothing.
 	PowerCut
+	// TornPowerCut is a PowerCut after which some of the blocks and names that were not synced are there
+	// all the same, chosen at random, and the same ones in each run.
+	TornPowerCut
 )
 
 // String is the death's name in the output of tests.
 func (d Death) String() string {
-	if d == PowerCut {
-		return "power cut"
-	}
-	return "process death"
+	return [...]string{"no death", "process death", "power cut", "torn power cut"}[d]
 }
+
+// keeps is the share of what was not synced that is there afterwards, in percent.
+func (d Death) keeps() int { return [...]int{100, 100, 0, 50}[d] }
 
 // DiskSize is how large a disk is until Resize.
 const DiskSize = 256 << 20
@@ -38,11 +41,17 @@ type Disk struct {
 	fs   *diskFS
 	size int64
 	tap  func()
+	// deaths counts them.
+	deaths uint64
+	// stuck keeps syncs from ending; moves wakes them.
+	stuck bool
+	moves sync.Cond
 }
 
 // NewDisk returns an empty disk.
 func NewDisk() *Disk {
 	d := &Disk{size: DiskSize}
+	d.moves.L = &d.mu
 	d.fs = &diskFS{MemFS: vfs.NewCrashableMem(), disk: d, files: make(map[string]*int64)}
 	return d
 }
@@ -68,6 +77,15 @@ func (d *Disk) Tap(f func()) {
 	d.tap = f
 }
 
+// Stick keeps syncs from ending, as a disk does that is about to fail, until it is called with false.
+// What is written meanwhile is not durable.
+func (d *Disk) Stick(stuck bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stuck = stuck
+	d.moves.Broadcast()
+}
+
 // Used is how many bytes the files take.
 func (d *Disk) Used() int64 {
 	d.mu.Lock()
@@ -80,13 +98,12 @@ func (d *Disk) Used() int64 {
 func (d *Disk) crash(by Death) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	cfg := vfs.CrashCloneCfg{}
-	if by == ProcessDeath {
-		cfg = vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))}
-	}
+	d.deaths++
+	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: by.keeps(), RNG: rand.New(rand.NewPCG(uint64(d.fs.used), d.deaths))}
 	left := &diskFS{MemFS: d.fs.CrashClone(cfg), disk: d, files: make(map[string]*int64)}
 	left.weigh("/")
 	d.fs = left
+	d.moves.Broadcast()
 }
 
 // diskFS is the file system of a disk: in memory, and full when the disk is. The disk's lock guards
@@ -141,6 +158,15 @@ func (f *diskFS) watch() {
 	f.disk.mu.Unlock()
 	if tap != nil && seen {
 		tap()
+	}
+}
+
+// stick waits for as long as the disk is stuck.
+func (f *diskFS) stick() {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	for f.disk.stuck && f.disk.fs == f {
+		f.disk.moves.Wait()
 	}
 }
 
@@ -260,11 +286,13 @@ func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
 
 func (f *diskFile) Sync() error {
 	f.fs.watch()
+	f.fs.stick()
 	return f.File.Sync()
 }
 
 func (f *diskFile) SyncData() error {
 	f.fs.watch()
+	f.fs.stick()
 	return f.File.SyncData()
 }
 

@@ -107,3 +107,27 @@ func TestDK01_DiskFilledByOthers(t *testing.T) {
 		s.reopens(time.Minute)
 	}, takes(2, 4), func(c *node.Config) { c.DBMaxBytes = 0 })
 }
+
+// A disk on which syncs do not end closes the intake before much is at stake. What was accepted goes on,
+// reads work, and the intake opens by itself when the disk does its part again.
+func TestStuckDisk(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(nodetest.Text("done").Late(5 * time.Second))
+		before := s.submit()
+		s.node.Disk.Stick(true)
+		var refusal *client.Error
+		s.Until(10*time.Second, "intake closed", func() bool {
+			_, err := s.node.Client().Submit(t.Context(), s.submission(user("other"), retries(0)))
+			return errors.As(err, &refusal)
+		})
+		if refusal.Status != 429 || refusal.Fault.Limit == nil || refusal.Fault.Limit.Reason != "sync_lag" || refusal.Fault.RetryAfter == 0 {
+			t.Errorf("refused with %v", refusal)
+		}
+		if h, err := s.node.Client().Health(t.Context()); err != nil || h.Admission.SyncLagMS < 1000 || h.Admission.SyncLagMS > 3000 {
+			t.Errorf("health %+v, %v", h, err)
+		}
+		tells(t, s.settled(before), "completed 200: 200; delivered after 1")
+		s.node.Disk.Stick(false)
+		s.reopens(5 * time.Second)
+	})
+}

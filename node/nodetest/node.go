@@ -139,7 +139,7 @@ func (n *Node) Kill(by Death) {
 	onNet := n.Machine.Process()
 	onNet.freeze()
 	n.Disk.crash(by)
-	onNet.end(by == PowerCut)
+	onNet.end(by != ProcessDeath)
 	n.process.cancel() // it ends among itself
 	n.dead = append(n.dead, n.process)
 	n.process = nil

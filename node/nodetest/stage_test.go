@@ -1,6 +1,7 @@
 package nodetest_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -59,7 +60,9 @@ func (s *stage) submission(edit ...func(*client.Submission)) client.Submission {
 // submit gives the node a new job.
 func (s *stage) submit(edit ...func(*client.Submission)) string {
 	s.t.Helper()
-	got, err := s.node.Client().Submit(s.t.Context(), s.submission(edit...))
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	got, err := s.node.Client().Submit(ctx, s.submission(edit...))
 	if err != nil {
 		s.t.Fatalf("submit: %v", err)
 	}

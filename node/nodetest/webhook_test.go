@@ -29,7 +29,7 @@ func TestWH02_DeathBeforeTheRecord(t *testing.T) {
 	for _, by := range []nodetest.Death{nodetest.ProcessDeath, nodetest.PowerCut} {
 		t.Run(by.String(), func(t *testing.T) {
 			play(t, func(t *testing.T, s *stage) {
-				s.target.Reply(nodetest.Text("result \xff"))
+				s.target.Reply(nodetest.Text("result \xff").Late(time.Second)) // so that the caller has his answer first
 				s.receiver.Answer(func(r nodetest.Request) nodetest.Reply {
 					if r.N == 1 {
 						s.node.Kill(by)
