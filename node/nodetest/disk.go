@@ -46,6 +46,8 @@ type Disk struct {
 	// stuck keeps syncs from ending; moves wakes them.
 	stuck bool
 	moves sync.Cond
+	// writes and syncs are what those fail with; nil: they do not.
+	writes, syncs error
 }
 
 // NewDisk returns an empty disk.
@@ -84,6 +86,13 @@ func (d *Disk) Stick(stuck bool) {
 	defer d.mu.Unlock()
 	d.stuck = stuck
 	d.moves.Broadcast()
+}
+
+// Break makes writes and syncs fail with these errors, each unless it is nil. What fails has no effect.
+func (d *Disk) Break(writes, syncs error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writes, d.syncs = writes, syncs
 }
 
 // Used is how many bytes the files take.
@@ -140,6 +149,9 @@ func clean(name string) string { return strings.TrimLeft(name, "/") }
 func (f *diskFS) grow(size *int64, to int64) error {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
+	if f.disk.writes != nil {
+		return f.disk.writes
+	}
 	more := to - *size
 	if more <= 0 {
 		return nil
@@ -161,13 +173,14 @@ func (f *diskFS) watch() {
 	}
 }
 
-// stick waits for as long as the disk is stuck.
-func (f *diskFS) stick() {
+// settle waits for as long as the disk is stuck, and returns what a sync then fails with.
+func (f *diskFS) settle() error {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	for f.disk.stuck && f.disk.fs == f {
 		f.disk.moves.Wait()
 	}
+	return f.disk.syncs
 }
 
 // track puts a file of a size at a path, in place of the one there.
@@ -286,13 +299,17 @@ func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
 
 func (f *diskFile) Sync() error {
 	f.fs.watch()
-	f.fs.stick()
+	if err := f.fs.settle(); err != nil {
+		return &os.PathError{Op: "sync", Err: err}
+	}
 	return f.File.Sync()
 }
 
 func (f *diskFile) SyncData() error {
 	f.fs.watch()
-	f.fs.stick()
+	if err := f.fs.settle(); err != nil {
+		return &os.PathError{Op: "sync", Err: err}
+	}
 	return f.File.SyncData()
 }
 

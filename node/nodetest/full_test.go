@@ -2,6 +2,7 @@ package nodetest_test
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,4 +131,43 @@ func TestStuckDisk(t *testing.T) {
 		s.node.Disk.Stick(false)
 		s.reopens(5 * time.Second)
 	})
+}
+
+// A node whose disk breaks ends by itself, and says why. What it had acknowledged is there in the next
+// process, once the disk is well.
+func TestBrokenDisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		writes, syncs error
+		edit          func(*node.Config)
+	}{
+		"writes fail, flush": {syscall.EIO, syscall.EIO, takes(2, 1)},
+		"writes fail, sync":  {syscall.EIO, nil, synced},
+		"syncs fail, sync":   {nil, syscall.EIO, synced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				s.node.MayFail = true
+				var ids []string
+				for range 10 {
+					ids = append(ids, s.submit())
+				}
+				s.Until(time.Minute, "some are sent", func() bool { return len(s.target.Requests()) > 2 })
+				s.node.Disk.Break(c.writes, c.syncs)
+				if _, err := s.node.Client().Submit(t.Context(), s.submission()); err == nil {
+					t.Error("a job was taken that cannot be stored")
+				}
+				if err := s.node.Fallen(); !errors.Is(err, syscall.EIO) {
+					t.Errorf("the node ended with %v", err)
+				}
+				s.node.Disk.Break(nil, nil)
+				s.node.Start()
+				s.node.WaitIdle()
+				for _, id := range ids {
+					if j := s.get(id); j.Status != job.Completed || j.Webhook.State != job.WebhookDelivered {
+						t.Errorf("job went %s", story(j))
+					}
+				}
+			}, c.edit)
+		})
+	}
 }

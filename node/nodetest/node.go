@@ -127,6 +127,19 @@ func (n *Node) Left(start time.Time) time.Duration {
 	return took
 }
 
+// Fallen waits until the node has ended by itself, and returns its error.
+func (n *Node) Fallen() error {
+	n.fleet.t.Helper()
+	p := n.now()
+	select {
+	case <-p.done:
+	case <-time.After(time.Hour):
+		n.fleet.t.Fatalf("%s is still running", n.Name)
+	}
+	n.swap(nil)
+	return p.err
+}
+
 // Kill ends the node at this moment: what it does from now on nobody sees, neither on its disk nor on the
 // network. The next Start finds what the death has left. It may be called from a Tap or a Server's
 // answer, and does nothing to a node that is not running.
