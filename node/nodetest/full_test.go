@@ -53,6 +53,7 @@ func (s *stage) reopens(limit time.Duration) {
 // A small volume is filled with jobs. The node refuses before the disk is full, goes on with what it has,
 // and opens again when that has gone.
 func TestDK01_IntakeClosesBeforeTheDiskIsFull(t *testing.T) {
+	t.Parallel()
 	nodetest.Run(t, func(t *testing.T, f *nodetest.Fleet) {
 		s := &stage{Fleet: f, t: t, target: f.Target("target.test"), receiver: f.Receiver("receiver.test")}
 		s.node = f.NewNode("one", takes(2, 4))
@@ -79,6 +80,7 @@ func TestDK01_IntakeClosesBeforeTheDiskIsFull(t *testing.T) {
 // Something else fills the disk. The node refuses new jobs, ends those that it has, and takes new ones by
 // itself once there is room. A node that starts on a full disk comes up.
 func TestDK01_DiskFilledByOthers(t *testing.T) {
+	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		s.node.MayFail = true
 		s.target.Reply(nodetest.Text("done").Late(time.Second))

@@ -60,22 +60,26 @@ func (st *steps) disarm() bool {
 // durably as the death demands is there in the next process, and ends; the target and the receiver see at
 // most one call more than without the death, under the same ids.
 func TestKL01_DeathInEveryGap(t *testing.T) {
-	for mode, edit := range modes() {
-		for _, by := range deaths() {
-			t.Run(fmt.Sprint(mode, ", ", by), func(t *testing.T) {
-				gaps := int64(1)
-				for died := true; died; gaps++ {
-					t.Run(fmt.Sprint("step ", gaps), func(t *testing.T) {
-						play(t, func(t *testing.T, s *stage) {
-							died = dieInGap(t, s, by, gaps, mode == "sync" || by == nodetest.ProcessDeath)
-						}, edit)
-					})
-				}
-				if gaps < 20 {
-					t.Errorf("there were only %d steps", gaps)
-				}
-			})
-		}
+	for _, c := range []struct {
+		mode string
+		by   nodetest.Death
+	}{
+		{"flush", nodetest.ProcessDeath}, {"flush", nodetest.PowerCut}, {"sync", nodetest.PowerCut}, {"sync", nodetest.TornPowerCut},
+	} {
+		t.Run(fmt.Sprint(c.mode, ", ", c.by), func(t *testing.T) {
+			t.Parallel()
+			gaps := int64(1)
+			for died := true; died; gaps++ {
+				t.Run(fmt.Sprint("step ", gaps), func(t *testing.T) {
+					play(t, func(t *testing.T, s *stage) {
+						died = dieInGap(t, s, c.by, gaps, c.mode == "sync" || c.by == nodetest.ProcessDeath)
+					}, modes()[c.mode])
+				})
+			}
+			if gaps < 20 {
+				t.Errorf("there were only %d steps", gaps)
+			}
+		})
 	}
 }
 
@@ -230,6 +234,7 @@ func TestKL01_DeathsAtAnyMoment(t *testing.T) {
 	} {
 		for seed := range uint64(2) {
 			t.Run(fmt.Sprint(mode, ", seed ", seed), func(t *testing.T) {
+				t.Parallel()
 				play(t, func(t *testing.T, s *stage) { dieOften(t, s, c.by, rand.New(rand.NewPCG(seed, 0))) }, c.edit)
 			})
 		}

@@ -38,6 +38,7 @@ func order(list []nodetest.Request) string {
 // A target gets what it takes, however many tenants there are: never more calls a second, never more at a
 // time, and no fewer than that.
 func TestPaceHoldsForManyTenants(t *testing.T) {
+	t.Parallel()
 	const rps, jobs = 20, 300
 	play(t, func(t *testing.T, s *stage) {
 		s.target.Reply(nodetest.Text("done").Late(130 * time.Millisecond)) // so that three are open at most
@@ -86,6 +87,7 @@ func TestConcurrencyHoldsForManyTenants(t *testing.T) {
 
 // A tenant's jobs go in the order in which they came, also beyond what is kept in memory.
 func TestTenantsAreServedInOrder(t *testing.T) {
+	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		want := map[string][]string{}
 		for i := range 400 {

@@ -147,6 +147,7 @@ func TestStopOfAnIdleNode(t *testing.T) {
 
 // Everything that waits is there after a restart, and goes on at the same pace.
 func TestRestartWithABacklog(t *testing.T) {
+	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		for i := range 500 {
 			s.submit(labelled(fmt.Sprint("tenant-", i%5), i/5))

@@ -123,6 +123,7 @@ func TestPositionIsTold(t *testing.T) {
 
 // A large result is one event, which the client reads whole.
 func TestSE06_LargeResult(t *testing.T) {
+	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		body := strings.Repeat("line of a large result\n", 5<<20/23)
 		s.target.Reply(nodetest.Text(body).Late(time.Second))
@@ -138,6 +139,7 @@ func TestSE06_LargeResult(t *testing.T) {
 // A node with hundreds of streams stops in time: each is told, and each job goes on in the next process,
 // where the streams are resumed.
 func TestSE07_StopWithManyStreams(t *testing.T) {
+	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		s.target.Reply(nodetest.Status(503).With("Retry-After", "60"))
 		ids := make([]string, 10)

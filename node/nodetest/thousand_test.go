@@ -46,6 +46,7 @@ func courses() map[string]course {
 // A thousand jobs of many tenants at a target that does everything that targets do: each ends as it
 // must, its result is delivered once, and nothing is left.
 func TestThousandJobs(t *testing.T) {
+	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		all := courses()
 		names := slices.Sorted(maps.Keys(all))
