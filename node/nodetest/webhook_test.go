@@ -1,6 +1,7 @@
 package nodetest_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func TestWH03_ExhaustedAndRedriven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, func(t *testing.T, s *stage) {
-				body := string(make([]byte, 100_000)) // more than is kept of a result
+				body := strings.Repeat("r", 100_000) // more than is kept of a result
 				s.target.Reply(nodetest.Text(body))
 				s.receiver.Reply(c.reply)
 				id := s.submit()
