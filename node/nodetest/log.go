@@ -20,12 +20,13 @@ const shown = 200
 
 func (b *logbook) logger() *slog.Logger { return slog.New(logHandler{b}) }
 
-func (b *logbook) messages() []string {
+// all returns every line.
+func (b *logbook) all() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := make([]string, len(b.lines))
 	for i, r := range b.lines {
-		list[i] = r.Message
+		list[i] = line(r)
 	}
 	return list
 }

@@ -167,8 +167,8 @@ func (n *Node) URL() string { return "http://" + n.Machine.name }
 // Client is a client of the node on a machine of its own.
 func (n *Node) Client() *client.Client { return n.client }
 
-// Log returns the messages that the running process has logged.
-func (n *Node) Log() []string { return n.now().log.messages() }
+// Log returns the lines that the running process has logged, with their data.
+func (n *Node) Log() []string { return n.now().log.all() }
 
 // Gauge returns the sum of a metric of the running process over all its labels: of a gauge or counter
 // the value, of a histogram the count.
