@@ -73,7 +73,7 @@ func (r *recovery) interrupt(ctx context.Context, i store.Interrupted) error {
 	if !ok {
 		return nil
 	}
-	_, err = r.store.Finish(ctx, store.Finish{Job: s.Job, From: next, Next: end})
+	_, err = r.store.Finish(ctx, store.Finish{Job: s.Job, Next: end})
 	return err
 }
 

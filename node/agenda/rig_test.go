@@ -96,7 +96,7 @@ func (r *rig) finish(ctx context.Context, s job.Snapshot) error {
 	if !ok {
 		return store.ErrStale
 	}
-	if _, err := r.Finish(ctx, store.Finish{Job: s.Job, From: s.State, Next: next}); err != nil {
+	if _, err := r.Finish(ctx, store.Finish{Job: s.Job, Next: next}); err != nil {
 		return err
 	}
 	return r.Settle(ctx, s.Job.ID, job.Webhook{State: job.WebhookDelivered})
@@ -150,10 +150,10 @@ func (r *rig) retry(due, deadline time.Time) *job.Job {
 func (r *rig) owed(due time.Time) *job.Job {
 	r.t.Helper()
 	j := r.job(time.Now().Add(time.Hour))
-	got, err := r.Insert(r.t.Context(), j, store.Default)
+	_, err := r.Insert(r.t.Context(), j, store.Default)
 	r.ok(err)
 	next, _ := job.State{}.Finish(job.End{Status: job.Completed, At: time.Now().UnixMilli(), Keep: time.Hour.Milliseconds()})
-	e, err := r.Finish(r.t.Context(), store.Finish{Job: j, From: job.State{Order: got.Entry.Order}, Next: next})
+	e, err := r.Finish(r.t.Context(), store.Finish{Job: j, Next: next})
 	r.ok(err)
 	r.ok(r.Postpone(r.t.Context(), e, job.Webhook{State: job.WebhookPending, Attempts: 1, DueAt: due.UnixMilli()}))
 	r.deliveries.RestoreWaiting(j.WebhookLane())

@@ -161,7 +161,7 @@ func (r *rig) end(id job.ID, status job.Status, settled bool) {
 	if !ok {
 		r.t.Fatalf("cannot end %+v", s.State)
 	}
-	_, err := r.Finish(r.t.Context(), store.Finish{Job: s.Job, From: s.State, Next: next})
+	_, err := r.Finish(r.t.Context(), store.Finish{Job: s.Job, Next: next})
 	r.ok(err)
 	if settled {
 		r.ok(r.Settle(r.t.Context(), id, job.Webhook{State: job.WebhookFailed}))

@@ -157,9 +157,7 @@ type Transitions interface {
 
 // Finish is the end of a job.
 type Finish struct {
-	Job *job.Job
-	// From is the state that the job has until now; it tells where it waits.
-	From    job.State
+	Job     *job.Job
 	Next    job.State
 	Payload []byte // see Transitions.Finish
 }

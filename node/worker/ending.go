@@ -61,7 +61,7 @@ func (e *Ending) End(ctx context.Context, f Final) error {
 	place, _ := e.Deliveries.Reserve(f.Job.WebhookLane(), f.Job.ID)
 	settle := place.Cancel
 	defer func() { settle() }() // also if what is between breaks: a delivery that is owed is made
-	entry, err := e.finish(ctx, store.Finish{Job: f.Job, From: f.From, Next: next, Payload: f.Payload})
+	entry, err := e.finish(ctx, store.Finish{Job: f.Job, Next: next, Payload: f.Payload})
 	if err != nil {
 		return err
 	}

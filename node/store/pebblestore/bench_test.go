@@ -115,7 +115,7 @@ func life(ctx context.Context, s *pebblestore.Store, j *job.Job) error {
 		Status: job.Completed, At: now.UnixMilli(), Keep: 1_800_000, Last: &job.Attempt{Number: 1, Status: 200},
 		Result: &job.Result{Status: 200, ContentType: "application/json", Body: []byte(`{"ok":true}`)},
 	})
-	if _, err := s.Finish(ctx, store.Finish{Job: j, From: from, Next: next}); err != nil {
+	if _, err := s.Finish(ctx, store.Finish{Job: j, Next: next}); err != nil {
 		return err
 	}
 	return s.Settle(ctx, j.ID, job.Webhook{State: job.WebhookDelivered, Attempts: 1, LastStatus: 200})

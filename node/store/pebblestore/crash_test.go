@@ -105,7 +105,7 @@ func oneLife(ctx context.Context, s *pebblestore.Store, l *ledger, j *job.Job) e
 	l.ack(j.ID, begun)
 	time.Sleep(5 * time.Millisecond)
 	next, _ := st.Finish(job.End{Status: job.Completed, At: time.Now().UnixMilli(), Keep: 1_800_000})
-	if _, err := s.Finish(ctx, store.Finish{Job: j, From: st, Next: next}); err != nil {
+	if _, err := s.Finish(ctx, store.Finish{Job: j, Next: next}); err != nil {
 		return err
 	}
 	l.ack(j.ID, finished)

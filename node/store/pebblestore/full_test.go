@@ -119,7 +119,7 @@ func (v *volume64) life(ctx context.Context, j *job.Job) error {
 		return err
 	}
 	next, _ := st.Finish(job.End{Status: job.Completed, At: time.Now().UnixMilli(), Keep: 1_800_000})
-	if _, err := v.s.Finish(ctx, store.Finish{Job: j, From: st, Next: next}); err != nil {
+	if _, err := v.s.Finish(ctx, store.Finish{Job: j, Next: next}); err != nil {
 		return err
 	}
 	return v.s.Settle(ctx, j.ID, job.Webhook{State: job.WebhookDelivered})

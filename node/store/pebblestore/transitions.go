@@ -99,7 +99,7 @@ func (c *change) closeAttempt(open openAttempt) {
 	c.dropPlace(job.Calls, open.place.Lane, open.place.Order)
 }
 
-// Finish is store.Transitions.Finish. It goes by what is stored, not by f.From.
+// Finish is store.Transitions.Finish. Where the job waits is read from what is stored.
 func (s *Store) Finish(ctx context.Context, f store.Finish) (job.Entry, error) {
 	id, lane := f.Job.ID, f.Job.WebhookLane()
 	order, err := s.transition(ctx, id, func(c *change) (func(job.Order), error) {

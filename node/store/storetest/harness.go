@@ -172,7 +172,7 @@ func (w *work) ending() store.Finish {
 		Result: &job.Result{Status: 200, ContentType: "text/plain", Body: []byte("answer")},
 	}
 	next, _ := w.state.Finish(end)
-	return store.Finish{Job: w.Job, From: w.state, Next: next}
+	return store.Finish{Job: w.Job, Next: next}
 }
 
 // finish ends the job and returns the place of its delivery.
