@@ -1,0 +1,131 @@
+package valkey_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aquifer-fleet/aquifer/cluster"
+	"github.com/aquifer-fleet/aquifer/cluster/valkey/valkeytest"
+)
+
+// TestActiveTenantsAskNobody: the owner of an active tenant is known without Valkey, that of a new one is
+// the first of the ranking then.
+func TestActiveTenantsAskNobody(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	reg := prometheus.NewRegistry()
+	c := config(t, s.URL(), member("a", 10))
+	c.Heartbeat, c.TTL, c.Registerer = 20*time.Second, time.Minute, reg
+	fakes{s, t}.put("b", "active", 1000, 0)
+	n := start(t, c)
+	n.sees(2)
+	owners := make(map[string]string)
+	for i := range 40 {
+		owners[strconv.Itoa(i)] = n.owner(strconv.Itoa(i))
+	}
+	s.Kill()
+	for range 100 {
+		for key, want := range owners {
+			if got := n.owner(key); got != want {
+				t.Fatalf("%s is %s's, not %s's", key, got, want)
+			}
+		}
+	}
+	first := cluster.Rank(n.Roster().Members, "new")[0].ID
+	if got := n.owner("new"); got != first {
+		t.Errorf("a new tenant is %s's, not the first's, %s", got, first)
+	}
+	for from, want := range map[string]float64{"cache": 4000, "valkey": 40, "nobody": 1} {
+		if got := counter(t, reg, "aquifer_cluster_placements_total", from); got != want {
+			t.Errorf("%v from %s, want %v", got, from, want)
+		}
+	}
+}
+
+// TestRenewal: an assignment lives as long as its tenant is active or has work, and is given up after that.
+func TestRenewal(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	var busy atomic.Bool
+	busy.Store(true)
+	c := config(t, s.URL(), member("a", 10))
+	c.Idle = time.Second
+	c.Busy = func(key string) bool { return key == "busy" && busy.Load() }
+	n := start(t, c)
+	n.sees(1)
+	long := strings.Repeat("x", 1000)
+	for _, key := range []string{"busy", "idle", long, cluster.SharedKey("k")} {
+		n.owner(key)
+	}
+	f := fakes{s, t}
+	valkeytest.Until(t, func() error {
+		if got := f.tenants("a"); got != 1 {
+			return errors.New(strconv.Itoa(got) + " tenants are there")
+		}
+		return nil
+	})
+	// The busy one outlives its assignment's first life by far.
+	for range 10 {
+		before, _ := s.Do("GET", "aqueduct:instance:a").ToString()
+		valkeytest.Until(t, func() error {
+			if s.Get("aqueduct:instance:a") == before {
+				return errors.New("no new heartbeat")
+			}
+			return nil
+		})
+	}
+	if got := f.tenants("a"); got != 1 {
+		t.Errorf("%d tenants are there", got)
+	}
+	busy.Store(false)
+	valkeytest.Until(t, func() error {
+		if keys, _ := s.Do("KEYS", "aqueduct:assignment:*").AsStrSlice(); len(keys) != 0 {
+			return errors.New("an idle tenant is not given up")
+		}
+		return nil
+	})
+}
+
+// TestLostTenant: an owner that was told off by another node notices with its next renewal.
+func TestLostTenant(t *testing.T) {
+	t.Parallel()
+	f := fakes{valkeytest.Start(t), t}
+	a := start(t, config(t, f.URL(), member("a", 10)))
+	a.sees(1)
+	if got := a.owner("u"); got != "a" {
+		t.Fatal(got)
+	}
+	f.put("b", "active", 10, 0)
+	keys, _ := f.Do("KEYS", "aqueduct:assignment:*").AsStrSlice()
+	f.Do("SET", keys[0], "b")
+	a.sees(2)
+	valkeytest.Until(t, func() error {
+		if got := a.owner("u"); got != "b" {
+			return errors.New("the owner is still " + got)
+		}
+		return nil
+	})
+}
+
+// TestSlowPlacement: a request of a new tenant waits for a Valkey that hangs only as long as was agreed.
+func TestSlowPlacement(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	c := impatient(t, s.URL(), member("a", 10))
+	c.Heartbeat, c.TTL = 20*time.Second, time.Minute
+	n := start(t, c)
+	n.sees(1)
+	s.Pause()
+	for i := range 20 {
+		if got := n.owner("new " + strconv.Itoa(i)); got != "a" {
+			t.Errorf("owner %s", got)
+		}
+	}
+	s.Resume()
+}
