@@ -38,7 +38,7 @@ type Limits struct {
 
 // Readings are the state of the process at a moment.
 type Readings struct {
-	Memory   int64 // bytes that the process holds
+	Memory   int64 // bytes that the process needs
 	Reserved int64 // bytes of request bodies that are being read, on top of Memory
 	DB       int64 // size of the store in bytes
 	Admitted int64 // bytes of new work that DB may not show yet
@@ -63,6 +63,19 @@ func Decide(l Limits, r Readings) *fault.Error {
 		return refusal("the disk is behind", SyncLag, l.SyncLag.Milliseconds(), current)
 	}
 	return nil
+}
+
+// bodiesPart is the part of the memory limit that request bodies may have which are being read.
+const bodiesPart = 8
+
+// DecideBody returns nil if so many bytes of request bodies may be held while they are read, else a fault
+// of kind Overloaded.
+func DecideBody(l Limits, reserved int64) *fault.Error {
+	limit := l.Memory / bodiesPart
+	if l.Memory == 0 || reserved <= limit {
+		return nil
+	}
+	return refusal("request bodies are over their part of the memory", Memory, limit/MB, (reserved+MB-1)/MB)
 }
 
 func refusal(detail, reason string, limit, current int64) *fault.Error {

@@ -1,11 +1,14 @@
 package admit
 
 import (
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/aquifer-fleet/aquifer/node/fault"
 )
 
 // Config is what a Gate is built from.
@@ -15,8 +18,10 @@ type Config struct {
 	// RetryAfter is what the first refusal asks its caller to wait; each further one in a row asks
 	// for twice as much, up to RetryAfterMax. 0 means DefaultRetryAfter.
 	RetryAfter   time.Duration
-	MaxBodyBytes int64                 // only shown
-	Registerer   prometheus.Registerer // nil: no metrics
+	MaxBodyBytes int64 // only shown
+	// Collect finds the memory that is not needed any more; nil: debug.FreeOSMemory.
+	Collect    func()
+	Registerer prometheus.Registerer // nil: no metrics
 }
 
 // DefaultRetryAfter and RetryAfterMax bound what a refusal asks its caller to wait, unless the
@@ -40,11 +45,14 @@ func New(c Config) *Gate {
 	if c.RetryAfter <= 0 {
 		c.RetryAfter = DefaultRetryAfter
 	}
+	if c.Collect == nil {
+		c.Collect = debug.FreeOSMemory
+	}
 	g := &Gate{config: c, refusals: promauto.With(c.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "aquifer_admission_refusals_total",
 		Help: "New jobs refused, by the limit that was passed.",
 	}, []string{"reason"})}
-	for _, reason := range []string{Memory, DBSize, SyncLag} {
+	for _, reason := range []string{Memory, DBSize, SyncLag, QueueFairShare, UpstreamQueue, WebhookBacklog} {
 		g.refusals.WithLabelValues(reason)
 	}
 	return g
@@ -61,6 +69,14 @@ func (g *Gate) Admit(bytes int64) error {
 		}
 		return nil
 	}
+	return g.refuse(refused)
+}
+
+// Forgo tells that so many bytes that Admit has let in are not stored after all.
+func (g *Gate) Forgo(bytes int64) { g.config.Sampler.Add(-bytes) }
+
+// refuse counts a refusal and says when to come again.
+func (g *Gate) refuse(refused *fault.Error) error {
 	g.refusals.WithLabelValues(refused.Limit.Reason).Inc()
 	refused.RetryAfter = g.wait(g.streak.Add(1))
 	return refused
@@ -86,9 +102,15 @@ func (g *Gate) wait(n int64) time.Duration {
 // the time to wait for anyone who is turned away now.
 func (g *Gate) RetryAfter() time.Duration { return g.wait(g.streak.Load()) }
 
-// Reserve counts bytes of a request body that is being read: memory that the readings do not show
-// yet. Give the same number to Release when the request is over.
-func (g *Gate) Reserve(bytes int64) { g.reserved.Add(bytes) }
+// Reserve sets memory aside for bytes of a request body that are about to be read, which the readings do
+// not show yet, or returns the same fault as Admit. Give what was reserved to Release when it is free.
+func (g *Gate) Reserve(bytes int64) error {
+	if refused := DecideBody(g.config.Limits, g.reserved.Add(bytes)); refused != nil {
+		g.reserved.Add(-bytes)
+		return g.refuse(refused)
+	}
+	return nil
+}
 
 // Release ends a reservation.
 func (g *Gate) Release(bytes int64) { g.reserved.Add(-bytes) }

@@ -142,6 +142,23 @@ func TestNewWorkCountsUntilTheStoreShowsIt(t *testing.T) {
 	})
 }
 
+// What is given up when it does not count any more leaves no room that is not there.
+func TestWhatIsGivenUpLateMakesNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := (&machine{}).sampler()
+		s.Read(time.Now())
+		s.Add(5)
+		for range 2 {
+			time.Sleep(admit.SampleAge)
+			s.Read(time.Now())
+		}
+		s.Add(-5)
+		if got := s.Read(time.Now()).Admitted; got != 0 {
+			t.Errorf("counts %d", got)
+		}
+	})
+}
+
 func TestVolumeThatCannotBeMeasuredForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{noSpace: true}
@@ -241,22 +258,36 @@ func TestDK01_BurstOnASmallVolume(t *testing.T) {
 	})
 }
 
+// Bodies that are being read count on top of what the process needs, and have only a part of the memory.
 func TestBodiesThatAreBeingReadCount(t *testing.T) {
-	m := &machine{now: admit.Readings{Memory: 8 * mb}}
-	g := admit.New(admit.Config{Limits: admit.Limits{Memory: 10 * mb}, Sampler: m.sampler()})
-	g.Reserve(3 * mb)
+	m := &machine{now: admit.Readings{Memory: 78 * mb}}
+	g := admit.New(admit.Config{Limits: admit.Limits{Memory: 80 * mb}, Sampler: m.sampler()})
+	if err := g.Reserve(3 * mb); err != nil {
+		t.Fatal(err)
+	}
 	if err := g.Admit(0); !fault.Is(err, fault.Overloaded) {
 		t.Errorf("got %v", err)
 	}
-	if v := g.View(); v.MemoryReservedMB != 3 {
+	var f *fault.Error
+	if err := g.Reserve(8 * mb); !errors.As(err, &f) || *f.Limit != (fault.Limit{Reason: admit.Memory, Limit: 10, Current: 11}) || f.RetryAfter == 0 {
+		t.Errorf("got %+v", f)
+	}
+	if err := g.Reserve(7 * mb); err != nil {
+		t.Errorf("up to the limit: %v", err)
+	}
+	if v := g.View(); v.MemoryReservedMB != 10 {
 		t.Errorf("shows %+v", v)
 	}
-	g.Release(3 * mb)
+	g.Release(10 * mb)
 	if err := g.Admit(0); err != nil {
 		t.Errorf("refused with %v", err)
 	}
 	if v := g.View(); v.MemoryReservedMB != 0 {
 		t.Errorf("shows %+v", v)
+	}
+	off := admit.New(admit.Config{Sampler: m.sampler()})
+	if err := off.Reserve(1 << 40); err != nil {
+		t.Errorf("without a limit: %v", err)
 	}
 }
 
@@ -305,10 +336,11 @@ func TestGateUnderLoad(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for n := int64(0); ctx.Err() == nil; n++ {
-				g.Reserve(n)
+				if g.Reserve(n) == nil {
+					g.Release(n)
+				}
 				_ = g.Admit(n % 3)
 				g.View()
-				g.Release(n)
 				m.set(admit.Readings{SyncLag: time.Duration(i) * time.Second})
 			}
 		})

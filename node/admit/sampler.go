@@ -18,8 +18,8 @@ type Sources struct {
 	// Space returns what the file system of the store can still take and its whole size, in bytes.
 	// While it fails, its last result holds.
 	Space func() (free, volume int64, err error)
-	// Memory returns the bytes that the process holds; nil: what the Go runtime has mapped and not
-	// given back.
+	// Memory returns the bytes that the process needs; nil: what the Go runtime has mapped, has not
+	// given back, and does not have free.
 	Memory func() int64
 }
 
@@ -43,7 +43,7 @@ type sample struct {
 // NewSampler returns a sampler of the sources.
 func NewSampler(s Sources) *Sampler {
 	if s.Memory == nil {
-		s.Memory = heldMemory
+		s.Memory = neededMemory
 	}
 	return &Sampler{sources: s}
 }
@@ -56,11 +56,12 @@ func (s *Sampler) Read(now time.Time) Readings {
 		latest = s.renew(latest, now)
 	}
 	r := latest.readings
-	r.Admitted += s.admitted.Load()
+	r.Admitted = max(r.Admitted+s.admitted.Load(), 0) // what is taken off may count no more
 	return r
 }
 
-// Add counts bytes of new work that the store will take and the last reading did not see.
+// Add counts bytes of new work that the store will take and the last reading did not see; what it will not take after all
+// is taken off again.
 func (s *Sampler) Add(bytes int64) { s.admitted.Add(bytes) }
 
 func (s *Sampler) renew(last *sample, now time.Time) *sample {
@@ -88,12 +89,21 @@ func (s *Sampler) renew(last *sample, now time.Time) *sample {
 	return next
 }
 
-// heldMemory is what the Go runtime has mapped and not given back to the system.
-func heldMemory() int64 {
-	held := [...]metrics.Sample{
+// Expire makes the next Read take new readings: something has changed them.
+func (s *Sampler) Expire() {
+	if latest := s.latest.Load(); latest != nil {
+		s.latest.CompareAndSwap(latest, &sample{readings: latest.readings})
+	}
+}
+
+// neededMemory is what the Go runtime has mapped, has not given back, and does not have free: free
+// memory is there for what comes next, and the runtime keeps that of a peak for minutes.
+func neededMemory() int64 {
+	classes := [...]metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
 	}
-	metrics.Read(held[:])
-	return int64(held[0].Value.Uint64() - held[1].Value.Uint64())
+	metrics.Read(classes[:])
+	return int64(classes[0].Value.Uint64() - classes[1].Value.Uint64() - classes[2].Value.Uint64())
 }

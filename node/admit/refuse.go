@@ -1,0 +1,15 @@
+package admit
+
+import "github.com/aquifer-fleet/aquifer/node/fault"
+
+// Refuse counts a refusal by a rule about one tenant or one target, and completes it with the time to wait,
+// which is the same each time: one that is refused for what it has itself is no sign that the node has
+// trouble. It returns nil for nil.
+func (g *Gate) Refuse(refused *fault.Error) error {
+	if refused == nil {
+		return nil
+	}
+	g.refusals.WithLabelValues(refused.Limit.Reason).Inc()
+	refused.RetryAfter = g.config.RetryAfter
+	return refused
+}
