@@ -47,4 +47,6 @@ type Attempt struct {
 	MaybeExecuted bool `cbor:"8,keyasint,omitempty"`
 	// RetryAfter is the target's own words about when to come back, as sent; empty if it had none.
 	RetryAfter string `cbor:"9,keyasint,omitempty"`
+	// Asked tells that RetryWaitMS is what the target has asked for, and not our own back-off.
+	Asked bool `cbor:"10,keyasint,omitempty"`
 }

@@ -21,6 +21,9 @@ type Hints struct {
 	IdempotencyKey string // stands in for an absent idempotent_key
 }
 
+// maxRetriesHeader is the header of Hints.MaxRetries.
+const maxRetriesHeader = "X-Aqueduct-Max-Retries"
+
 // Rules are the node's own limits on requests.
 type Rules struct {
 	// URLDomains and WebhookDomains are the hosts that a URL may have, with their subdomains;
@@ -46,6 +49,9 @@ type wire struct {
 	Scope         *string            `json:"idempotency_scope"`
 	MaxRetries    *int64             `json:"max_retries"`
 	TimeoutMS     *int64             `json:"timeout_ms"`
+
+	// retriesBy is what MaxRetries was said by, the field or the header.
+	retriesBy string
 }
 
 // Decode reads a request from its JSON form and checks it: Parse and Request in one.
@@ -65,7 +71,7 @@ type Draft struct{ wire wire }
 // Every error is a fault of kind Invalid that names the field, the rule and the value. It keeps
 // nothing of body.
 func Parse(body []byte, h Hints) (*Draft, error) {
-	var d Draft
+	d := Draft{wire{retriesBy: "max_retries"}}
 	if err := json.Unmarshal(body, &d.wire); err != nil {
 		return nil, syntaxFault(err)
 	}
@@ -74,6 +80,9 @@ func Parse(body []byte, h Hints) (*Draft, error) {
 	}
 	return &d, nil
 }
+
+// UserID is who the draft says it is from; empty if it does not.
+func (d *Draft) UserID() string { return text(d.wire.UserID) }
 
 // Request checks the draft. Every error is a fault of kind Invalid, as of Parse.
 func (d *Draft) Request(rules Rules) (*Request, error) {
@@ -130,9 +139,9 @@ func (w *wire) applyHints(h Hints) error {
 	if raw := strings.TrimSpace(h.MaxRetries); raw != "" {
 		n, err := strconv.ParseInt(raw, 10, 64)
 		if err != nil {
-			return fault.New(fault.Invalid, "X-Aqueduct-Max-Retries must be an integer, got %q", h.MaxRetries)
+			return fault.New(fault.Invalid, "%s must be an integer, got %q", maxRetriesHeader, h.MaxRetries)
 		}
-		w.MaxRetries = &n
+		w.MaxRetries, w.retriesBy = &n, maxRetriesHeader
 	}
 	if !utf8.ValidString(h.IdempotencyKey) {
 		return fault.New(fault.Invalid, "Idempotency-Key must be UTF-8 text, got %q", h.IdempotencyKey)
@@ -182,7 +191,7 @@ func (w *wire) checkRanges() error {
 	case text(w.IdempotentKey) == "":
 		return fault.New(fault.Invalid, "idempotent_key is required")
 	case retries < MinMaxRetries || retries > MaxMaxRetries:
-		return fault.New(fault.Invalid, "max_retries must be between %d and %d, got %d", MinMaxRetries, MaxMaxRetries, retries)
+		return fault.New(fault.Invalid, "%s must be between %d and %d, got %d", w.retriesBy, MinMaxRetries, MaxMaxRetries, retries)
 	case timeout < 0 || timeout > MaxTimeoutMS:
 		return fault.New(fault.Invalid, "timeout_ms must be between 0 and %d, got %d", MaxTimeoutMS, timeout)
 	}
@@ -217,9 +226,12 @@ func (w *wire) body() ([]byte, error) {
 	if w.Body != nil {
 		return nil, fault.New(fault.Invalid, "body and body_base64 exclude each other: give one of them")
 	}
-	raw, err := base64.StdEncoding.DecodeString(*w.BodyBase64)
+	raw, err := base64.StdEncoding.Strict().DecodeString(*w.BodyBase64)
+	if at := strings.IndexAny(*w.BodyBase64, "\r\n"); at >= 0 { // which the decoder skips, also the strict one
+		err = base64.CorruptInputError(at)
+	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "body_base64 must be standard base64 with padding: %v", err)
+		return nil, fault.New(fault.Invalid, "body_base64 must be standard base64 with padding and without line breaks: %v", err)
 	}
 	return bytes.Clone(raw), nil
 }

@@ -214,7 +214,8 @@ func TestHintMaxRetries(t *testing.T) {
 	}
 	for hint, want := range map[string]string{
 		"many": "X-Aqueduct-Max-Retries must be an integer", "1.0": "must be an integer", "0x1": "must be an integer",
-		"101": "max_retries must be between -1 and 100, got 101",
+		"101": "X-Aqueduct-Max-Retries must be between -1 and 100, got 101",
+		"-2":  "X-Aqueduct-Max-Retries must be between -1 and 100, got -2",
 	} {
 		_, err := job.Decode([]byte(valid(nil)), job.Hints{MaxRetries: hint}, job.Rules{})
 		wantInvalid(t, err, want)
@@ -294,14 +295,17 @@ func TestBodyForms(t *testing.T) {
 		change     form
 		want, fail string
 	}{
-		"none":             {form{}, "", ""},
-		"empty text":       {form{"body": ""}, "", ""},
-		"empty base64":     {form{"body_base64": ""}, "", ""},
-		"escapes":          {form{"body": "a\"b\\c\n\u0000\u2028😀"}, "a\"b\\c\n\x00\u2028😀", ""},
-		"both":             {form{"body": "a", "body_base64": "YQ=="}, "", "body and body_base64 exclude each other"},
-		"both, one empty":  {form{"body": "", "body_base64": "YQ=="}, "", "exclude each other"},
-		"no padding":       {form{"body_base64": "YQ"}, "", "body_base64 must be standard base64 with padding"},
-		"the URL alphabet": {form{"body_base64": "-_-_"}, "", "body_base64 must be standard base64"},
+		"none":               {form{}, "", ""},
+		"empty text":         {form{"body": ""}, "", ""},
+		"empty base64":       {form{"body_base64": ""}, "", ""},
+		"escapes":            {form{"body": "a\"b\\c\n\u0000\u2028😀"}, "a\"b\\c\n\x00\u2028😀", ""},
+		"both":               {form{"body": "a", "body_base64": "YQ=="}, "", "body and body_base64 exclude each other"},
+		"both, one empty":    {form{"body": "", "body_base64": "YQ=="}, "", "exclude each other"},
+		"no padding":         {form{"body_base64": "YQ"}, "", "body_base64 must be standard base64 with padding"},
+		"the URL alphabet":   {form{"body_base64": "-_-_"}, "", "body_base64 must be standard base64"},
+		"a line break":       {form{"body_base64": "YWFh\nYWFh"}, "", "body_base64 must be standard base64 with padding and without line breaks"},
+		"a break at its end": {form{"body_base64": "YWFh\r\n"}, "", "without line breaks"},
+		"bits to spare":      {form{"body_base64": "YR=="}, "", "body_base64 must be standard base64"},
 	} {
 		r, err := job.Decode([]byte(valid(c.change)), job.Hints{}, job.Rules{})
 		if c.fail != "" {

@@ -16,16 +16,24 @@ type Job struct {
 	// RedriveOf is the finished job that this one runs again; zero for a first run. A rerun has
 	// no claim on the idempotency key.
 	RedriveOf ID `cbor:"5,keyasint,omitzero"`
+	// Shared has the job wait in the queue of its target that tenants share, not in its tenant's own.
+	Shared bool `cbor:"6,keyasint,omitzero"`
+	// Moves is how often the job was handed from one node to another.
+	Moves int `cbor:"7,keyasint,omitzero"`
 }
 
 // Lane is where the job waits for its target.
 func (j *Job) Lane() Lane {
-	return Lane{Target: TargetOf(j.Request.URL), Tenant: TenantOf(&j.Request)}
+	l := Lane{Target: TargetOf(j.Request.URL)}
+	if !j.Shared {
+		l.Tenant = TenantOf(&j.Request)
+	}
+	return l
 }
 
 // WebhookLane is where the job's result waits for its receiver.
 func (j *Job) WebhookLane() Lane {
-	return Lane{Target: TargetOf(j.Request.WebhookURL), Tenant: TenantOf(&j.Request)}
+	return Lane{Target: TargetOf(j.Request.WebhookURL), Tenant: TenantOfUser(j.Request.UserID)}
 }
 
 // Expired reports whether the job may no longer be sent.

@@ -3,11 +3,10 @@ package job
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"strings"
 )
 
 // Tenant tells apart the callers that share a target: a hash of the user and the API key that the
-// user's job carries.
+// user's job carries. The zero Tenant stands for all that share one queue.
 type Tenant [16]byte
 
 // TenantOf returns the tenant of a request. The API key is the value of the first of the headers
@@ -19,23 +18,24 @@ func TenantOf(r *Request) Tenant {
 			key, _ = r.Header(name)
 		}
 	}
+	return tenant(r.UserID, key)
+}
+
+// TenantOfUser returns the tenant of a user's deliveries, which carry no API key.
+func TenantOfUser(userID string) Tenant { return tenant(userID, "") }
+
+func tenant(userID, key string) Tenant {
 	var buf [hashed]byte
-	sum := sha256.Sum256(appendExact(buf[:0], r.UserID, key))
+	sum := sha256.Sum256(appendExact(buf[:0], userID, key))
 	return Tenant(sum[:16])
 }
 
 // Lane is where a job waits: in first-in, first-out order behind the other jobs of its tenant for
 // the same target.
 type Lane struct {
-	// Target is scheme://host[:port] as in the job's URL, in lower case.
+	// Target is where the job's URL leads, see TargetOf.
 	Target string `cbor:"1,keyasint"`
 	Tenant Tenant `cbor:"2,keyasint"`
-}
-
-// Host is host[:port], by which the configuration and the interface name a target.
-func (l Lane) Host() string {
-	_, host, _ := strings.Cut(l.Target, "://")
-	return host
 }
 
 // Order is a place in a lane. Orders of one store only grow: a job's entry that is committed later

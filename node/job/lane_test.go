@@ -2,6 +2,8 @@ package job_test
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,7 +16,17 @@ func TestTargetOf(t *testing.T) {
 		"http://api.example/v1":         "http://api.example",
 		"HTTPS://API.example:8443/v1?q": "https://api.example:8443",
 		"http://[::1]:9000/":            "http://[::1]:9000",
-		"http://api.example:80":         "http://api.example:80",
+		"http://api.example:80":         "http://api.example",
+		"https://api.example:443/":      "https://api.example",
+		"http://api.example:443/":       "http://api.example:443",
+		"https://api.example:80/":       "https://api.example:80",
+		"http://API.example.:0080/v1":   "http://api.example",
+		"http://api.example:?q":         "http://api.example",
+		"http://127.1:9000/":            "http://127.0.0.1:9000",
+		"http://0x7f000001":             "http://127.0.0.1",
+		"http://2130706433#":            "http://127.0.0.1",
+		"http://[::ffff:7f00:1]:80/":    "http://127.0.0.1",
+		"https://[0:0::1]:0443/":        "https://[::1]",
 		"":                              "",
 		"/v1":                           "",
 	} {
@@ -24,10 +36,63 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
+func TestTargetOfTheUsualAllocatesNothing(t *testing.T) {
+	for _, raw := range []string{"http://api.example/v1", "https://api.example:8443/v1?q", "http://127.0.0.1:9000/"} {
+		if n := testing.AllocsPerRun(100, func() { job.TargetOf(raw) }); n != 0 {
+			t.Errorf("%q: %v allocations", raw, n)
+		}
+	}
+}
+
 func TestHostOfALane(t *testing.T) {
-	for target, want := range map[string]string{"https://api.example:8443": "api.example:8443", "http://[::1]": "[::1]", "": ""} {
+	for target, want := range map[string]string{
+		"https://api.example:8443": "api.example:8443", "http://[::1]": "[::1]", "http://api.example:443": "api.example", "": "",
+	} {
 		if got := (job.Lane{Target: target}).Host(); got != want {
 			t.Errorf("%q: got %q", target, got)
+		}
+	}
+}
+
+// Whatever host[:port] a URL has, the configuration and the interface find its target under it.
+func TestATargetIsFoundUnderTheHostOfItsURL(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		scheme := rapid.SampledFrom([]string{"http", "https", "HTTP", "Https"}).Draw(t, "scheme")
+		at := rapid.SampledFrom([]string{"api.example", "API.Example.", "127.1", "0x7f.1", "[::FFFF:127.0.0.1]", "[0::1]", "2130706433"}).Draw(t, "host") +
+			rapid.SampledFrom([]string{"", ":", ":80", ":443", ":0443", ":00080", ":8080", ":1"}).Draw(t, "port")
+		raw := scheme + "://" + at + rapid.SampledFrom([]string{"", "/", "/V1?q=://x", "?q", "#f"}).Draw(t, "rest")
+		target := job.TargetOf(raw)
+		if again := job.TargetOf(target); again != target {
+			t.Fatalf("%q is %q, which is %q", raw, target, again)
+		}
+		host := (job.Lane{Target: target}).Host()
+		if host != job.HostOf(at) || job.HostOf(host) != host {
+			t.Fatalf("%q is found under %q and asked for under %q", raw, host, job.HostOf(at))
+		}
+		all := job.TargetsAt(host)
+		if !slices.Contains(all, target) {
+			t.Fatalf("%q is not among the targets at %q: %q", target, host, all)
+		}
+		for _, one := range all {
+			if job.TargetOf(one) != one || (job.Lane{Target: one}).Host() != host {
+				t.Fatalf("at %q there is said to be %q", host, one)
+			}
+		}
+	})
+}
+
+func TestHosts(t *testing.T) {
+	for _, good := range []string{"api.example", "API.example:8443", "127.1", "[::1]", "[::1]:9000", "localhost:1"} {
+		if !job.ValidHost(good) {
+			t.Errorf("%q is refused", good)
+		}
+	}
+	for _, bad := range []string{
+		"", ":80", "http://api.example", "api.example/v1", "u@api.example", "a:b", "a:0", "a:65536", "bücher.example", "a b", "::1", "a?b", "a#b",
+		strings.Repeat("a.", 200) + "example",
+	} {
+		if job.ValidHost(bad) {
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

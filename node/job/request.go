@@ -1,7 +1,5 @@
 package job
 
-import "strings"
-
 // Request is what a caller asks for, checked and in one form. Decode makes it.
 type Request struct {
 	UserID  string `cbor:"1,keyasint"`
@@ -38,20 +36,4 @@ func (r *Request) Key() Key {
 		return Key{Scope: ScopeShared, Name: r.KeyName}
 	}
 	return Key{Scope: ScopeUser, UserID: r.UserID, Name: r.KeyName}
-}
-
-// TargetOf returns scheme://host[:port] of a URL that a Request has, in lower case; empty if it has
-// none.
-func TargetOf(rawURL string) string {
-	scheme, rest, ok := strings.Cut(rawURL, "://")
-	if !ok {
-		return ""
-	}
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
-	}
-	if scheme == "" || rest == "" {
-		return ""
-	}
-	return strings.ToLower(rawURL[:len(scheme)+len("://")+len(rest)])
 }

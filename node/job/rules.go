@@ -53,21 +53,35 @@ func checkURL(field, raw string, domains []string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return fault.New(fault.Invalid, "%s must be a URL, got %q", field, raw)
+		return fault.New(fault.Invalid, "%s must be a URL, got %q", field, withoutCredentials(raw))
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		return fault.New(fault.Invalid, "%s must be an absolute http or https URL, got %q", field, raw)
+		return fault.New(fault.Invalid, "%s must be an absolute http or https URL, got %q", field, withoutCredentials(raw))
 	case u.User != nil:
-		return fault.New(fault.Invalid, "%s must not carry credentials, got %q", field, u.Redacted())
+		return fault.New(fault.Invalid, "%s must not carry credentials, got %q", field, withoutCredentials(raw))
 	case strings.ContainsFunc(u.RawQuery, blank):
 		return fault.New(fault.Invalid, "%s must not have blanks in its query, got %q", field, u.RawQuery)
 	case len(u.Host) > maxHost:
 		return fault.New(fault.Invalid, "%s must have a host of at most %d characters, got %d", field, maxHost, len(u.Host))
-	case !httpguts.ValidHostHeader(u.Host), !validPort(u.Port()):
+	case !validHost(u):
 		return fault.New(fault.Invalid, "%s must have a valid host and port in ASCII, got %q", field, u.Host)
 	case !allowed(u.Hostname(), domains):
 		return fault.New(fault.Invalid, "%s must have a host that this node allows, got %q", field, u.Hostname())
 	}
 	return nil
+}
+
+// withoutCredentials returns a text that may be a URL as it may be shown. Of what cannot be read nobody
+// knows where the credentials end, so more may go than they are.
+func withoutCredentials(raw string) string {
+	at := strings.LastIndexByte(raw, '@')
+	if at < 0 {
+		return raw
+	}
+	start := 0
+	if scheme := strings.Index(raw[:at], "://"); scheme >= 0 {
+		start = scheme + len("://")
+	}
+	return raw[:start] + Redacted + raw[at:]
 }
 
 // validPort reports whether a URL may have the port; "" is the scheme's own.

@@ -56,6 +56,15 @@ func TestSF01_CredentialsInURL(t *testing.T) {
 			}
 		}
 	}
+	for raw, want := range map[string]string{
+		"http://user:hunter2@api example/": "url must be a URL, got \"http://[redacted]@api example/\"",
+		"http://user:hunter2/@api.example": "url must be a URL, got \"http://[redacted]@api.example\"",
+		"ftp://user:hunter2@api.example/":  "url must be an absolute http or https URL, got \"ftp://[redacted]@api.example/\"",
+		"user:hunter2@api.example/":        "url must be an absolute http or https URL, got \"[redacted]@api.example/\"",
+	} {
+		_, err := job.Decode([]byte(valid(form{"url": raw})), job.Hints{}, job.Rules{})
+		wantInvalid(t, err, want)
+	}
 }
 
 // Every spelling of an address is taken: the guard judges what it resolves to when it dials.

@@ -136,6 +136,12 @@ func (s State) record(a Attempt) State {
 	return s
 }
 
+// Open reports whether the latest attempt has begun and is not recorded as ended.
+func (s State) Open() bool {
+	n := len(s.Attempts)
+	return s.Tried > 0 && (n == 0 || s.Attempts[n-1].Number < s.Tried)
+}
+
 // Recorded reports whether attempt n stands among the recorded ones.
 func (s State) Recorded(n int) bool {
 	_, found := s.find(n)
