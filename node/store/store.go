@@ -2,13 +2,13 @@
 //
 // A store keeps jobs, their states, the lanes they wait in, what is due and what is owed to
 // webhooks. Each method that changes something is one atomic step: after a crash it has happened
-// whole or not at all. What was acknowledged survives the death of the process, and a power cut as
+// whole or not at all. What was acknowledged survives the death of the process, and a job also a power cut as
 // far as its Durability says. It decides nothing: which transition is right is the business of the
 // caller, and package job has the rules.
 //
-// Every unfinished job stands in exactly one place: in its lane (waiting there, or being sent), or
-// among what is due (waiting for a retry). The same holds for every owed delivery. So whatever
-// happens to a process, the next one finds all work by reading these places.
+// Every unfinished job stands in exactly one place: in its lane (waiting there, or being sent), among
+// what is due (waiting for a retry), or among what is offered to another node. The same holds for every
+// owed delivery. So whatever happens to a process, the next one finds all work by reading these places.
 package store
 
 import (
@@ -36,6 +36,9 @@ var (
 	// until it is opened again, and what was acknowledged is then still there. What a read shows of a
 	// change that returned this may not be on disk.
 	ErrFailed = errors.New("store: failed")
+	// ErrCorrupt: a record cannot be read, and trying again does not help. Nothing was changed. The text
+	// says which record. Reads that pass over many jobs leave such a job out, log it, and keep it.
+	ErrCorrupt = errors.New("store: unreadable record")
 	// ErrVersion: the data was written by a newer version of this program.
 	ErrVersion = errors.New("store: unknown format version")
 )
@@ -71,6 +74,9 @@ type Store interface {
 	Jobs
 	Transitions
 	Lanes
+	Overrides
+	Ledger
+	HandOff
 	Upkeep
 }
 
@@ -122,12 +128,17 @@ type Query struct {
 type Page struct {
 	Jobs []job.Snapshot
 	// Next is the Before of the next page; zero at the end. A page may be short, or even empty, and
-	// still have a Next: a store looks at a bounded number of jobs per call.
+	// still have a Next: a store looks at a bounded number of jobs per call, and reads a bounded amount of
+	// their bodies.
 	Next job.ID
 }
 
 // Transitions moves a job from state to state. In each, next is the whole new state as package job
 // computes it.
+//
+// A transition survives the death of the process. Finish and Owe, of which somebody is told, are as durable as the
+// configuration says. A power cut may take the others in any configuration, as far as SyncLag shows: the work is
+// then done again, under the same ids.
 //
 // Begin opens an attempt, Retry and Finish close it; either returns ErrStale when the attempt it
 // names (next.Tried) is not the open one. Finish without an open attempt ends a job that waits.
@@ -163,7 +174,7 @@ type Finish struct {
 }
 
 // Lanes is reading where work waits. Entries become visible in the order of their Order, over all
-// lanes: who sees one sees all earlier ones.
+// lanes: who sees one sees all earlier ones, except those that HandOff.Keep puts back.
 type Lanes interface {
 	// Lane returns up to limit entries of one lane behind after, in order.
 	Lane(ctx context.Context, line job.Line, lane job.Lane, after job.Order, limit int) ([]job.Entry, error)

@@ -67,22 +67,35 @@ func (s *Store) loadAttempts() (err error) {
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		id := keyID(it.Key())
-		var rec attempt
-		order, err := s.codec.decode(it.Value(), &rec)
-		if err != nil {
+		if !s.readable(it.Key()) {
+			continue
+		}
+		if err := s.loadAttempt(it.Key(), it.Value()); err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return err
 		}
-		j, _, err := s.getJob(id)
-		if err != nil {
-			return fmt.Errorf("open attempt of job %s: %w", id, err)
-		}
-		s.attempts.set(openAttempt{
-			number: rec.Number, startedAt: rec.StartedAt, interrupted: true,
-			place: job.Entry{Lane: j.Lane(), Order: order, ID: id},
-		})
 	}
 	return it.Error()
+}
+
+func (s *Store) loadAttempt(key, value []byte) error {
+	id := keyID(key)
+	var rec attempt
+	order, err := s.codec.decode(value, &rec)
+	if err != nil {
+		return s.unreadable.note(key, err)
+	}
+	j, _, err := s.getJob(id)
+	if errors.Is(err, store.ErrNotFound) {
+		return s.unreadable.note(key, fmt.Errorf("%w: there is no such job", errMalformed))
+	}
+	if err != nil {
+		return fmt.Errorf("open attempt of job %s: %w", id, err)
+	}
+	s.attempts.set(openAttempt{
+		number: rec.Number, startedAt: rec.StartedAt, interrupted: true,
+		place: job.Entry{Lane: j.Lane(), Order: order, ID: id},
+	})
+	return nil
 }
 
 // iterate returns an iterator over the keys that begin with prefix.

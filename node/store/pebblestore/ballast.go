@@ -24,6 +24,11 @@ const (
 	ballastCheck = time.Second
 )
 
+const (
+	diskFull = "disk is full: new jobs are refused, accepted ones go on"
+	diskRoom = "disk has room again: new jobs are taken"
+)
+
 // ballast is space that a full disk gives back, so that jobs which have been accepted can go on and end.
 // While it is out the store takes no new jobs; it is made again as soon as there is room.
 type ballast struct {
@@ -60,15 +65,23 @@ func (b *ballast) release() bool {
 	case b.wake <- struct{}{}:
 	default:
 	}
+	b.logger.Warn(diskFull)
 	err := b.remove(ballastWork)
-	b.logger.Warn("disk is full: new jobs are refused, accepted ones go on", "error", err)
+	if err != nil {
+		b.logger.Error("ballast cannot be removed", "error", err)
+	}
 	return err == nil
 }
 
-// scarce reports whether so little is free that a compaction must not take it.
-func (b *ballast) scarce() bool {
+// scarce reports whether so little is free that a compaction must not take it. An urgent one, without
+// which writes are about to stop, leaves only room for work.
+func (b *ballast) scarce(urgent bool) bool {
+	left := b.reserve()
+	if urgent {
+		left = workTables * b.table
+	}
 	use, err := b.fs.GetDiskUsage(b.dir)
-	return err == nil && use.AvailBytes < uint64(b.reserve())
+	return err == nil && use.AvailBytes < uint64(left)
 }
 
 // reserve is how much must be free before the ballast is made, and what compactions leave alone: the
@@ -137,6 +150,6 @@ func (b *ballast) watch(closing <-chan struct{}) {
 			case <-time.After(ballastCheck):
 			}
 		}
-		b.logger.Info("disk has room again: new jobs are taken")
+		b.logger.Info(diskRoom)
 	}
 }

@@ -19,11 +19,15 @@ type change struct {
 	ops []op
 	buf bytes.Buffer // the keys and values of ops
 	// orders is where in buf the new order goes, as eight bytes. If there are any, the committer gives
-	// the change an order.
+	// the change an order. A change of several jobs gets one for each: from each of the indices in steps
+	// on, orders is about the next one.
 	orders []int
-	order  job.Order
-	// key is the idempotency key that the change takes; nil if none.
-	key *job.KeyHash
+	steps  []int
+	order  job.Order // the first one
+	// keys are the idempotency keys that the change takes.
+	keys []job.KeyHash
+	// durable wants the answer only when the change is on disk, not as soon as it is written.
+	durable bool
 	// visible runs in the committer as soon as the change is visible to readers; it may be nil.
 	visible func()
 	// settle runs once, just before the answer, whatever the answer is, also when nobody waits for it
@@ -41,12 +45,13 @@ type op struct {
 	mid, end int                    // of the value, which begins where the key ends
 }
 
-// newChange returns an empty change.
+// newChange returns an empty change, which is answered when it is written.
 func (s *Store) newChange() *change {
-	if c, ok := s.changes.Get().(*change); ok {
-		return c
+	c, ok := s.changes.Get().(*change)
+	if !ok {
+		c = &change{answered: make(chan error, 1)}
 	}
-	return &change{answered: make(chan error, 1)}
+	return c
 }
 
 // recycle takes back a change that nobody else knows any more.
@@ -55,7 +60,7 @@ func (s *Store) recycle(c *change) {
 		return
 	}
 	c.buf.Reset()
-	*c = change{ops: c.ops[:0], buf: c.buf, orders: c.orders[:0], answered: c.answered}
+	*c = change{ops: c.ops[:0], buf: c.buf, orders: c.orders[:0], steps: c.steps[:0], keys: c.keys[:0], answered: c.answered}
 	s.changes.Put(c)
 }
 
@@ -106,12 +111,20 @@ func (s *Store) setRecord(c *change, key []byte, v any, order job.Order) error {
 // placeRecord makes the record just written carry the order that the committer gives.
 func (c *change) placeRecord() { c.orders = append(c.orders, c.buf.Len()-orderLen) }
 
-// place gives the change its order.
-func (c *change) place(order job.Order) {
+// step has what is placed from now on get the order after that of what was placed before.
+func (c *change) step() { c.steps = append(c.steps, len(c.orders)) }
+
+// place gives the change its orders, from the given one on, and returns the next that is free.
+func (c *change) place(order job.Order) (next job.Order) {
 	c.order = order
-	for _, at := range c.orders {
+	steps := c.steps
+	for i, at := range c.orders {
+		for len(steps) > 0 && steps[0] == i {
+			order, steps = order+1, steps[1:]
+		}
 		binary.BigEndian.PutUint64(c.buf.Bytes()[at:], uint64(order))
 	}
+	return order + 1
 }
 
 // commit hands the change over and waits for its answer. It owns c in every case.

@@ -8,7 +8,6 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/aquifer-fleet/aquifer/node/job"
-	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
 // recordVersion is the first byte of every record. A record is that byte, the value in CBOR with
@@ -54,15 +53,14 @@ func (c codec) encode(buf *bytes.Buffer, v any, order job.Order) error {
 // decode reads a record into v and returns its order.
 func (c codec) decode(record []byte, v any) (job.Order, error) {
 	if len(record) < 1+orderLen {
-		return 0, fmt.Errorf("decode %T: record of %d bytes", v, len(record))
+		return 0, fmt.Errorf("%w: record of %d bytes", errMalformed, len(record))
 	}
 	if record[0] != recordVersion {
-		return 0, fmt.Errorf("%w: a record has version %d, this program knows %d",
-			store.ErrVersion, record[0], recordVersion)
+		return 0, fmt.Errorf("%w: version %d, this program knows %d", errMalformed, record[0], recordVersion)
 	}
 	cut := len(record) - orderLen
 	if err := c.dec.Unmarshal(record[1:cut], v); err != nil {
-		return 0, fmt.Errorf("decode %T: %w", v, err)
+		return 0, fmt.Errorf("%w: %T: %w", errMalformed, v, err)
 	}
 	return job.Order(binary.BigEndian.Uint64(record[cut:])), nil
 }

@@ -25,10 +25,12 @@ const (
 )
 
 // committer applies all changes, one batch after another. Two goroutines own the work: run merges what
-// waits, gives orders and applies; acknowledge waits for the disk and answers, in the same order. So
-// orders become visible in order, and a slow disk makes batches larger, not more.
+// waits, gives orders and applies; acknowledge waits until a batch is written, in the same order, and
+// answers those whom that is enough for; the others wait for the logs. So orders become visible in
+// order, and a slow disk makes batches larger, not more.
 type committer struct {
 	db      *pebble.DB
+	logs    *logs
 	volume  *volume
 	keys    *keyFilter
 	metrics *metrics
@@ -52,9 +54,7 @@ type committer struct {
 	applied chan group
 	// since is when the batch that acknowledge waits for was applied, in Unix ns; 0 if none.
 	since atomic.Int64
-	// waiting counts the changes that wait for the disk.
-	waiting atomic.Int64
-	done    sync.WaitGroup
+	done  sync.WaitGroup
 }
 
 // group is what one batch carries.
@@ -191,7 +191,6 @@ func (c *committer) apply(changes []*change) {
 			ch.visible()
 		}
 	}
-	c.waiting.Add(int64(len(g.changes)))
 	c.applied <- g
 }
 
@@ -203,11 +202,10 @@ func (c *committer) merge(changes []*change) (*pebble.Batch, error) {
 	size := 0
 	for _, ch := range changes {
 		if len(ch.orders) > 0 {
-			ch.place(c.next)
-			c.next++
+			c.next = ch.place(c.next)
 		}
-		if ch.key != nil {
-			c.keys.add(*ch.key)
+		for _, key := range ch.keys {
+			c.keys.add(key)
 		}
 		size += ch.buf.Len()
 		buf := ch.buf.Bytes()
@@ -251,7 +249,7 @@ func (w write) to(batch *pebble.Batch) error {
 	}
 }
 
-// acknowledge answers the changes of each batch when it is durable.
+// acknowledge passes on the changes of each batch when it is written.
 func (c *committer) acknowledge() {
 	for g := range c.applied {
 		c.since.Store(g.applied.UnixNano())
@@ -261,10 +259,7 @@ func (c *committer) acknowledge() {
 			err = failure
 		}
 		c.since.Store(0)
-		c.waiting.Add(-int64(len(g.changes)))
-		for _, ch := range g.changes {
-			ch.answer(err)
-		}
+		c.pass(g.changes, err)
 		if err == nil {
 			err = g.batch.Close()
 		}
@@ -274,22 +269,25 @@ func (c *committer) acknowledge() {
 	}
 }
 
-// lag is how long the oldest applied batch has been waiting for the disk.
+// pass answers the changes that have failed or need no more than to be written. It reuses the slice for
+// the others.
+func (c *committer) pass(changes []*change, err error) {
+	left := changes[:0]
+	for _, ch := range changes {
+		if err == nil && ch.durable {
+			left = append(left, ch)
+			continue
+		}
+		ch.answer(err)
+	}
+	c.logs.await(left)
+}
+
+// lag is how long the oldest applied batch has been waiting to be written.
 func (c *committer) lag(now time.Time) time.Duration {
 	since := c.since.Load()
 	if since == 0 {
 		return 0
 	}
 	return max(0, now.Sub(time.Unix(0, since)))
-}
-
-// interval is how long the next group commit should wait, in sync mode, so that more callers share it:
-// not at all when few wait, up to limit when many do. Each one that waits adds 16 µs, about a tenth of
-// what a sync costs in processor time.
-func (c *committer) interval(limit time.Duration) time.Duration {
-	const few, share = 8, 16 * time.Microsecond
-	if n := c.waiting.Load(); n > few {
-		return min(limit, time.Duration(n)*share)
-	}
-	return 0
 }

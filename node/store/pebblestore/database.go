@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
+	"runtime"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -16,6 +16,10 @@ import (
 
 // formatVersion is the version of the layout: keys, records and what must be there together.
 const formatVersion = 1
+
+// pebbleFormat is the newest format whose logs do not say how far they were synced: they would say more than
+// is true, and a power cut would look like corruption.
+const pebbleFormat = pebble.FormatColumnarBlocks
 
 const (
 	maxMemtable = 16 << 20 // halves the cost of a write against 4 MiB, and 64 MiB wins no more
@@ -45,23 +49,23 @@ func parent(o Options) string {
 }
 
 // openPebble opens the database. A failure from which Pebble sees no way on is an error here.
-func openPebble(o Options, v *volume, interval func() time.Duration) (db *pebble.DB, err error) {
-	logger := pebbleLogger{o.Logger}
+func openPebble(o Options, v *volume) (db *pebble.DB, err error) {
+	logger := pebbleLogger{o.Logger, v}
 	opts := &pebble.Options{
-		FS:        v,
-		Logger:    logger,
-		CacheSize: o.CacheBytes,
-		// The newest format whose logs do not say how far they were synced: with a flush interval, they
-		// would say more than is true, and a power cut would look like corruption.
-		FormatMajorVersion:          pebble.FormatColumnarBlocks,
+		FS:                          v,
+		Lock:                        v.lock,
+		Logger:                      logger,
+		CacheSize:                   o.CacheBytes,
+		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                uint64(memtableBytes(o)),
 		MemTableStopWritesThreshold: memtables,
 		L0CompactionThreshold:       8,
-		L0StopWritesThreshold:       40,
+		L0StopWritesThreshold:       layersStop,
 		MaxManifestFileSize:         4 << 20,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
-		WALMinSyncInterval:          interval,
 		EventListener: &pebble.EventListener{
+			WriteStallBegin: v.stalls.begin,
+			WriteStallEnd:   v.stalls.end,
 			BackgroundError: func(err error) { logger.Errorf("background: %v", err) },
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { logger.Errorf("corruption: %v", info) },
 		},
@@ -80,14 +84,22 @@ func openPebble(o Options, v *volume, interval func() time.Duration) (db *pebble
 			db, err = nil, fatalError{text: fmt.Sprint(p)}
 		}
 	}()
-	if db, err = pebble.Open(o.Dir, opts); err == nil {
-		scheduler.start()
+	if db, err = pebble.Open(o.Dir, opts); err != nil {
+		return nil, err
 	}
-	return db, err
+	if found := db.FormatMajorVersion(); found > pebbleFormat {
+		err = fmt.Errorf("%w: Pebble's format is %d, this program knows up to %d", store.ErrVersion, found, pebbleFormat)
+		return nil, errors.Join(err, db.Close())
+	}
+	scheduler.start()
+	return db, nil
 }
 
 // pebbleLogger passes on what Pebble has to say. Its running commentary is for the debug level.
-type pebbleLogger struct{ log *slog.Logger }
+type pebbleLogger struct {
+	log    *slog.Logger
+	volume *volume
+}
 
 func (l pebbleLogger) Infof(format string, args ...any) {}
 
@@ -96,7 +108,9 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 }
 
 // Fatalf must not return: Pebble relies on it. The volume keeps errors of the disk from Pebble, so what
-// is left is a broken invariant, after which going on could destroy data.
+// is left is a broken invariant, after which going on could destroy data. The store has failed then, and the
+// caller, who may hold locks of Pebble's, ends when it is closed: a panic would wait for them, and its text
+// would be lost.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	fatal := fatalError{text: fmt.Sprintf(format, args...)}
 	for _, a := range args {
@@ -104,7 +118,13 @@ func (l pebbleLogger) Fatalf(format string, args ...any) {
 			fatal.cause = err
 		}
 	}
-	panic(fatal) //nolint:forbidigo // Pebble's contract: Fatalf does not return, and exits are not ours to make
+	l.log.Error("store is broken", "error", fatal)
+	if !l.volume.running.Load() {
+		panic(fatal) //nolint:forbidigo // openPebble makes an error of it
+	}
+	l.volume.breakDown(fatal)
+	<-l.volume.ended
+	runtime.Goexit()
 }
 
 // fatalError is why Pebble gave up.
@@ -115,14 +135,6 @@ type fatalError struct {
 
 func (e fatalError) Error() string { return "pebble gave up: " + e.text }
 func (e fatalError) Unwrap() error { return e.cause }
-
-// asFull marks the error of a full disk as store.ErrFull.
-func asFull(err error) error {
-	if isFull(err) {
-		return fmt.Errorf("%w: %w", store.ErrFull, err)
-	}
-	return err
-}
 
 func metaKey(name string) []byte { return append([]byte{kindMeta}, name...) }
 
@@ -142,7 +154,7 @@ func (s *Store) meta(name string) (uint64, error) {
 	defer func() { _ = closer.Close() }()
 	n, size := binary.Uvarint(value)
 	if size <= 0 {
-		return 0, fmt.Errorf("unreadable number %q in the store", name)
+		return 0, s.unreadable.note(metaKey(name), fmt.Errorf("%w: no number in %q", errMalformed, name))
 	}
 	return n, nil
 }

@@ -78,6 +78,7 @@ func (s *Store) Owe(ctx context.Context, id job.ID) (job.Entry, error) {
 			return nil, store.ErrStale
 		}
 		lane = now.Job.WebhookLane()
+		c.durable = s.logs.strict // somebody has asked for it
 		next := job.Webhook{State: job.WebhookPending}
 		c.drop(appendTimed(nil, kindExpiry, now.State.ExpiresAt, id))
 		err = s.setRecord(c, appendID(nil, kindWebhook, id), next, 0)

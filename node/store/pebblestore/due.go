@@ -23,7 +23,7 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]store.Due,
 	}
 	defer leave()
 	// One more of each tells when the next is due.
-	retries, err := s.first(kindDue, limit+1, now, parseRetry)
+	retries, err := s.first(kindDue, limit+1, now, s.parseRetry)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -45,7 +45,8 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]store.Due,
 }
 
 // first returns the first of a kind that are due, as parse reads them, and of the first that is not due
-// only the time; at most limit. Those that parse does not want are passed over.
+// only the time; at most limit. Those that parse does not want are passed over, as are those of jobs that
+// are known to be unreadable: they would come up again and again.
 func (s *Store) first(
 	kind byte, limit int, now time.Time, parse func(key, value []byte) (d store.Due, wanted bool, err error),
 ) (found []store.Due, err error) {
@@ -56,33 +57,40 @@ func (s *Store) first(
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok && len(found) < limit; ok = it.Next() {
+		if !s.readable(it.Key()) || s.unreadable.stops(keyID(it.Key())) {
+			continue
+		}
 		if at := keyMS(it.Key()); at > now.UnixMilli() {
 			return append(found, store.Due{At: at}), nil
 		}
 		d, wanted, err := parse(it.Key(), it.Value())
-		if err != nil {
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return nil, err
 		}
-		if wanted {
+		if wanted && err == nil {
 			found = append(found, d)
 		}
 	}
 	return found, it.Error()
 }
 
-func parseRetry(key, value []byte) (store.Due, bool, error) {
+func (s *Store) parseRetry(key, value []byte) (store.Due, bool, error) {
 	var reader laneReader
-	d, err := reader.due(key, value)
-	return d, true, err
+	d, ok := reader.due(key, value)
+	if !ok {
+		return d, false, s.unreadable.note(key, errMalformed)
+	}
+	return d, true, nil
 }
 
 // due reads a retry from its key and value.
-func (r *laneReader) due(key, value []byte) (store.Due, error) {
+func (r *laneReader) due(key, value []byte) (store.Due, bool) {
 	lane, ok := r.lane(value)
-	if !ok || len(key) != 1+orderLen+1+idLen {
-		return store.Due{}, fmt.Errorf("unreadable due entry %x", key)
+	if !ok || !wellFormed(key) {
+		return store.Due{}, false
 	}
-	return store.Due{At: keyMS(key), Kind: store.DueKind(key[1+orderLen]), ID: keyID(key), Lane: lane}, nil
+	kind := store.DueKind(key[1+timeLen])
+	return store.Due{At: keyMS(key), Kind: kind, ID: keyID(key), Lane: lane}, kind == store.DueCall || kind == store.DueDelivery
 }
 
 // parseDeadline reads a deadline, whose lane stands in the job. That of a job which is being sent is
@@ -93,6 +101,9 @@ func (s *Store) parseDeadline(key, _ []byte) (store.Due, bool, error) {
 		return d, false, nil
 	}
 	j, _, err := s.getJob(d.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return d, false, nil // gone since the key was read
+	}
 	if err != nil {
 		return d, false, fmt.Errorf("job %s, which has a deadline: %w", d.ID, err)
 	}
@@ -103,7 +114,13 @@ func (s *Store) parseDeadline(key, _ []byte) (store.Due, bool, error) {
 // Pending is store.Lanes.Pending.
 func (s *Store) Pending(ctx context.Context) iter.Seq2[store.Due, error] {
 	var reader laneReader
-	return scan(ctx, s, []byte{kindDue}, reader.due)
+	return scan(ctx, s, []byte{kindDue}, func(key, value []byte) (store.Due, error) {
+		d, ok := reader.due(key, value)
+		if !ok {
+			return d, s.unreadable.note(key, errMalformed)
+		}
+		return d, nil
+	})
 }
 
 // Requeue is store.Lanes.Requeue.
@@ -119,8 +136,14 @@ func (s *Store) Requeue(ctx context.Context, d store.Due) (job.Entry, error) {
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, store.ErrStale
 		}
+		if err != nil {
+			return nil, err
+		}
 		c.drop(key)
-		err = errors.Join(err, s.undue(c, d))
+		err = s.undue(c, d)
+		if errors.Is(err, store.ErrNotFound) {
+			err = s.unreadable.note(key, fmt.Errorf("%w: its record is gone", errMalformed))
+		}
 		c.setPlace(line, d.Lane, d.ID)
 		return nil, err
 	})

@@ -57,19 +57,17 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-func TestGroupInterval(t *testing.T) {
+func TestCompany(t *testing.T) {
 	const limit = 2 * time.Millisecond
-	c := &committer{}
-	for _, test := range []struct {
-		waiting int64
-		want    time.Duration
-	}{
-		{0, 0}, {1, 0}, {8, 0}, {9, 144 * time.Microsecond}, {64, 1024 * time.Microsecond}, {125, limit}, {10_000, limit},
+	for n, want := range map[int]time.Duration{
+		0: 0, 1: 0, 8: 0, 9: 144 * time.Microsecond, 50: 800 * time.Microsecond, 125: limit, 10_000: limit,
 	} {
-		c.waiting.Store(test.waiting)
-		if got := c.interval(limit); got != test.want {
-			t.Errorf("%d wait: %v, want %v", test.waiting, got, test.want)
+		if got := company(n, limit); got != want {
+			t.Errorf("%d wait: %v, want %v", n, got, want)
 		}
+	}
+	if got := company(10_000, 0); got != 0 {
+		t.Errorf("without a limit: %v", got)
 	}
 }
 

@@ -27,7 +27,10 @@ func (s *Store) Insert(ctx context.Context, j *job.Job, d store.Durability) (sto
 			if err != nil {
 				return store.Inserted{}, err
 			}
-			got, err := s.reach(ctx, d)
+			got := s.promise(d)
+			if got == store.Sync && !s.logs.strict { // the holder may have asked for less
+				err = s.Sync(ctx)
+			}
 			return store.Inserted{Holder: &holder, Durability: got}, err
 		}
 	}
@@ -36,11 +39,18 @@ func (s *Store) Insert(ctx context.Context, j *job.Job, d store.Durability) (sto
 	if err != nil {
 		return store.Inserted{}, err
 	}
-	if entry.Order, err = s.commit(ctx, c); err != nil {
-		return store.Inserted{}, err
-	}
-	got, err := s.reach(ctx, d)
+	got := s.promise(d)
+	c.durable = got == store.Sync
+	entry.Order, err = s.commit(ctx, c)
 	return store.Inserted{Entry: entry, Durability: got}, err
+}
+
+// promise is what who asks for d gets.
+func (s *Store) promise(d store.Durability) store.Durability {
+	if s.logs.strict || d == store.Sync {
+		return store.Sync
+	}
+	return store.Flush
 }
 
 // insertion builds the change that adds a job. It owns the claim on the key.
@@ -52,7 +62,6 @@ func (s *Store) insertion(j *job.Job, entry job.Entry, hash job.KeyHash, keyed b
 		s.waiting.put(place{entry: entry})
 	}
 	if keyed {
-		c.key = &hash
 		c.settle = func(job.Order, error) { s.keys.release(hash) }
 	}
 	if s.volume.full() {
@@ -67,23 +76,19 @@ func (s *Store) insertion(j *job.Job, entry job.Entry, hash job.KeyHash, keyed b
 	c.set(appendTimed(buf[:0], kindDeadline, j.Deadline, j.ID), nil)
 	c.setPlace(job.Calls, entry.Lane, j.ID)
 	if keyed {
-		payload := j.Request.Payload()
-		var holder [idLen + len(payload)]byte
-		copy(holder[copy(holder[:], j.ID[:]):], payload[:])
-		c.set(appendKey(buf[:0], hash), holder[:])
+		c.setHolder(j, hash)
 	}
 	return c, nil
 }
 
-// reach makes what was acknowledged as durable as d asks and returns what that is.
-func (s *Store) reach(ctx context.Context, d store.Durability) (store.Durability, error) {
-	if s.logs == nil {
-		return store.Sync, nil
-	}
-	if d != store.Sync {
-		return store.Flush, nil
-	}
-	return store.Sync, s.logs.now(ctx)
+// setHolder gives a job its idempotency key.
+func (c *change) setHolder(j *job.Job, hash job.KeyHash) {
+	payload := j.Request.Payload()
+	var holder [idLen + len(payload)]byte
+	copy(holder[copy(holder[:], j.ID[:]):], payload[:])
+	var buf [64]byte
+	c.set(appendKey(buf[:0], hash), holder[:])
+	c.keys = append(c.keys, hash)
 }
 
 // Find is store.Jobs.Find. A job that is being added is found once it is durable.
@@ -112,7 +117,7 @@ func (s *Store) holder(ctx context.Context, key job.KeyHash) (store.Holder, bool
 	var h store.Holder
 	err = s.get(appendKey(buf[:0], key), func(value []byte) error {
 		if len(value) != len(h.ID)+len(h.Payload) {
-			return fmt.Errorf("key index entry of %d bytes", len(value))
+			return fmt.Errorf("%w: key index entry of %d bytes", errMalformed, len(value))
 		}
 		h.ID, h.Payload = job.ID(value[:len(h.ID)]), job.PayloadHash(value[len(h.ID):])
 		return nil
@@ -143,8 +148,11 @@ func (s *Store) Get(ctx context.Context, id job.ID) (job.Snapshot, error) {
 	return s.snapshot(id)
 }
 
-// snapshot reads the job last: if it is still there, it had not been removed when its state was read.
+// snapshot reads the open attempt first and the job last. An attempt leaves the memory after its outcome
+// is stored, so one that has just gone is in the state that is read next; and a job that is still there
+// had not been removed when its state was read.
 func (s *Store) snapshot(id job.ID) (job.Snapshot, error) {
+	open, _ := s.attempts.get(id)
 	state, webhook, err := s.current(id)
 	if err != nil {
 		return job.Snapshot{}, err
@@ -156,8 +164,8 @@ func (s *Store) snapshot(id job.ID) (job.Snapshot, error) {
 	if state.Order == 0 && state.DueAt == 0 && !state.Phase().Ended() {
 		state.Order = accepted
 	}
-	if open, ok := s.attempts.get(id); ok && !state.Phase().Ended() {
-		state.Tried, state.DueAt, state.Order = max(state.Tried, open.number), 0, open.place.Order
+	if open.number > state.Tried && !state.Phase().Ended() {
+		state.Tried, state.DueAt, state.Order = open.number, 0, open.place.Order
 	}
 	return job.Snapshot{Job: j, State: state, Webhook: webhook}, nil
 }
@@ -209,6 +217,9 @@ func (s *Store) delivery(id job.ID, ended job.State, first job.Order) (w job.Web
 func (s *Store) getJob(id job.ID) (*job.Job, job.Order, error) {
 	j := new(job.Job)
 	order, err := s.record(kindJob, id, j)
+	if err == nil && j.ID != id {
+		err = s.unreadable.note(appendID(nil, kindJob, id), fmt.Errorf("%w: it names job %s", errMalformed, j.ID))
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -225,16 +236,20 @@ func (s *Store) record(kind byte, id job.ID, v any) (order job.Order, err error)
 	return order, err
 }
 
-// get calls use with the value of key, which is valid until use returns.
+// get calls use with the value of key, which is valid until use returns. It returns store.ErrCorrupt if the
+// value cannot be read, or use finds it malformed.
 func (s *Store) get(key []byte, use func(value []byte) error) error {
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return store.ErrNotFound
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = errors.Join(use(value), closer.Close())
 	}
-	return errors.Join(use(value), closer.Close())
+	if pebble.IsCorruptionError(err) || errors.Is(err, errMalformed) {
+		return s.unreadable.note(key, err)
+	}
+	return err
 }
 
 // Payload is store.Jobs.Payload.

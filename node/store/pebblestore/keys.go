@@ -13,10 +13,13 @@ import (
 const (
 	kindAttempt  byte = 'a' // id -> the attempt that is open
 	kindDue      byte = 'd' // ms, store.DueKind, id -> lane: retries
+	kindFlushed  byte = 'f' // id -> nothing: its entry in the ledger was flushed
+	kindLedger   byte = 'g' // sequence -> entry of the ledger
 	kindJob      byte = 'j' // id -> job, as accepted
 	kindKey      byte = 'k' // key hash -> holder
 	kindLane     byte = 'l' // line, tenant, target, 0, order -> id
 	kindMeta     byte = 'm' // name -> number
+	kindOverride byte = 'o' // host -> operator's order
 	kindPayload  byte = 'p' // id -> whole body of an answer
 	kindState    byte = 's' // id -> state; absent until an attempt has ended
 	kindDeadline byte = 't' // ms, id -> nothing
@@ -29,13 +32,16 @@ const (
 	idLen     = len(job.ID{})
 	tenantLen = len(job.Tenant{})
 	orderLen  = 8
+	timeLen   = 8
+	userLen   = 16 // of the hash
 )
 
-// metaVersion and metaOrders name the format version and the order below which all orders may have
-// been given out.
+// metaVersion, metaOrders and metaCut name the format version, the order below which all orders may have
+// been given out, and where the batch of the ledger ends that is being flushed.
 const (
 	metaVersion = "version"
 	metaOrders  = "orders"
+	metaCut     = "cut"
 )
 
 func appendID(b []byte, kind byte, id job.ID) []byte { return append(append(b, kind), id[:]...) }
@@ -52,9 +58,14 @@ func appendDue(b []byte, ms int64, kind byte, id job.ID) []byte {
 
 func appendKey(b []byte, hash job.KeyHash) []byte { return append(append(b, kindKey), hash[:]...) }
 
+// appendSequence makes the key of an entry in the ledger.
+func appendSequence(b []byte, sequence job.Order) []byte {
+	return sequence.AppendKey(append(b, kindLedger))
+}
+
 func appendUser(b []byte, userID string, id job.ID) []byte {
 	hash := sha256.Sum256([]byte(userID))
-	return append(append(append(b, kindUser), hash[:16]...), id[:]...)
+	return append(append(append(b, kindUser), hash[:userLen]...), id[:]...)
 }
 
 // appendLanePrefix is what the keys of all places of a lane begin with.

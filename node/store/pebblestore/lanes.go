@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -23,7 +22,8 @@ func (s *Store) Lane(
 		}
 		e, ok := reader.entry(it.Key(), it.Value())
 		if !ok {
-			return false, fmt.Errorf("unreadable place %x", it.Key())
+			_ = s.unreadable.note(it.Key(), errMalformed) // the others go on
+			return true, nil
 		}
 		entries = append(entries, e)
 		return len(entries) < limit, nil
@@ -81,14 +81,14 @@ func (s *Store) Waiting(ctx context.Context, line job.Line) iter.Seq2[job.Entry,
 	return scan(ctx, s, []byte{kindLane, byte(line)}, func(key, value []byte) (job.Entry, error) {
 		e, ok := reader.entry(key, value)
 		if !ok {
-			return e, fmt.Errorf("unreadable place %x", key)
+			return e, s.unreadable.note(key, errMalformed)
 		}
 		return e, nil
 	})
 }
 
-// scan iterates over what parse makes of the keys that begin with prefix, as they are at its start. An
-// error ends it.
+// scan iterates over what parse makes of the keys that begin with prefix, as they are at its start. What
+// is store.ErrCorrupt to parse is left out; any other error ends it.
 func scan[T any](
 	ctx context.Context, s *Store, prefix []byte, parse func(key, value []byte) (T, error),
 ) iter.Seq2[T, error] {
@@ -108,6 +108,9 @@ func scan[T any](
 		defer func() { _ = it.Close() }() // Error has told
 		for ok := it.First(); ok; ok = it.Next() {
 			item, err := parse(it.Key(), it.Value())
+			if errors.Is(err, store.ErrCorrupt) {
+				continue
+			}
 			if err == nil && ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}

@@ -11,8 +11,13 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
-// listLooks is how many jobs one List looks at beyond those it returns.
-const listLooks = 1000
+const (
+	// listLooks is how many jobs one List looks at beyond those it returns.
+	listLooks = 1000
+	// listBytes is how much of bodies one List reads before it ends the page: what it holds in memory is
+	// at most one job more.
+	listBytes = 4 << 20
+)
 
 // List is store.Jobs.List.
 func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err error) {
@@ -26,16 +31,25 @@ func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err e
 		return store.Page{}, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok, looked := it.Last(), 0; ok; ok = it.Prev() {
+	looked, bytes := 0, 0
+	for ok := it.Last(); ok; ok = it.Prev() {
+		if !s.readable(it.Key()) {
+			continue
+		}
 		id := keyID(it.Key())
 		snapshot, err := s.snapshot(id)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrCorrupt) {
 			return store.Page{}, err
 		}
-		if looked++; err == nil && matches(snapshot, q) {
-			page.Jobs = append(page.Jobs, snapshot)
+		looked++
+		if err == nil {
+			bytes += bodies(snapshot)
+			if matches(snapshot, q) {
+				page.Jobs = append(page.Jobs, snapshot)
+			}
 		}
-		if full := len(page.Jobs) >= q.Limit; full || looked >= q.Limit+listLooks || ctx.Err() != nil {
+		full := len(page.Jobs) >= q.Limit || looked >= q.Limit+listLooks || bytes >= listBytes
+		if full || ctx.Err() != nil {
 			if it.Prev() {
 				page.Next = id
 			}
@@ -43,6 +57,15 @@ func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err e
 		}
 	}
 	return page, it.Error()
+}
+
+// bodies is the size of what a job was sent and answered with.
+func bodies(x job.Snapshot) int {
+	n := len(x.Job.Request.Body)
+	if x.State.Result != nil {
+		n += len(x.State.Result.Body)
+	}
+	return n
 }
 
 // listIterator iterates over keys that end in the ids of the jobs that may be asked for.

@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -10,33 +9,46 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
-// logs makes write-ahead logs durable in the background. Its files answer a sync as soon as what was
-// written has reached the operating system, where it survives the death of the process; run does the
-// real sync, at the latest one interval after the first write that is waiting for it.
+// logs makes write-ahead logs durable. Its files answer a sync as soon as what was written has reached
+// the operating system, where it survives the death of the process; run does the real sync, for all who
+// wait at once, or at the latest one interval after the first write that is waiting for it.
 //
-// A log whose sync has failed once vouches for nothing (https://lwn.net/Articles/752063): it counts as
-// unsynced until its content stands in tables.
+// A log whose sync has failed once vouches for nothing (https://lwn.net/Articles/752063). A strict
+// store, which promises the disk, fails then; for any other the log counts as unsynced
+// until its content stands in tables.
 type logs struct {
-	interval time.Duration
+	interval time.Duration // for what nobody waits for
+	group    time.Duration // at most, for company of those who wait
+	strict   bool
 	logger   *slog.Logger
 	wake     chan struct{} // of one: there is something to sync
 	urgent   chan struct{} // of one: somebody waits
+
+	served int // waiters of the round before; owned by run
 
 	// mu guards all below. It is never held during a sync.
 	mu sync.Mutex
 	// doubted asks the store to flush, so that doubtful logs can be forgotten. It must not block.
 	doubted func()
 	dirty   map[*logFile]struct{} // with something written and not synced, open or closed
-	waiters []chan error
-	ended   bool // run has returned
+	waiters []*change             // written, and to be answered when they are durable
+	ended   bool                  // run has returned
 }
 
-func newLogs(interval time.Duration, logger *slog.Logger) *logs {
-	return &logs{
-		interval: interval, logger: logger, doubted: func() {},
+// strictInterval is how long a strict store leaves unsynced what nobody waits for, when no new job comes.
+const strictInterval = 5 * time.Millisecond
+
+func newLogs(o Options) *logs {
+	l := &logs{
+		interval: o.FlushInterval, group: o.SyncInterval, strict: o.FlushInterval == 0,
+		logger: o.Logger, doubted: func() {},
 		wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 		dirty: make(map[*logFile]struct{}),
 	}
+	if l.strict {
+		l.interval = strictInterval
+	}
+	return l
 }
 
 func (l *logs) setDoubted(f func()) {
@@ -118,6 +130,10 @@ func (l *logs) sync(f *logFile) error {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err != nil && l.strict {
+		f.volume.fail(err)
+		return f.volume.failure()
+	}
 	if err != nil {
 		if !f.doubtful {
 			f.doubtful = true
@@ -181,15 +197,43 @@ func (l *logs) run(stop <-chan struct{}) {
 			l.end()
 			return
 		case <-l.urgent:
+			l.gather(stop)
 		case <-l.wake:
 			select {
 			case <-stop:
 			case <-l.urgent:
+				l.gather(stop)
 			case <-time.After(l.interval):
 			}
 		}
 		l.round()
 	}
+}
+
+// gather lets more callers join the next sync.
+func (l *logs) gather(stop <-chan struct{}) {
+	l.mu.Lock()
+	n := len(l.waiters)
+	l.mu.Unlock()
+	d := company(max(n, l.served), l.group)
+	if d == 0 {
+		return
+	}
+	select {
+	case <-stop:
+	case <-time.After(d):
+	}
+}
+
+// company is how long a sync should wait so that more callers share it: not at all when few wait, up to
+// limit when many do. Each of the n that wait, or did at the sync before, adds 16 µs, about a seventh of
+// what a sync costs in processor time.
+func company(n int, limit time.Duration) time.Duration {
+	const few, share = 8, 16 * time.Microsecond
+	if n <= few {
+		return 0
+	}
+	return min(limit, time.Duration(n)*share)
 }
 
 func (l *logs) end() {
@@ -203,7 +247,7 @@ func (l *logs) end() {
 func (l *logs) round() {
 	l.mu.Lock()
 	waiters := l.waiters
-	l.waiters = nil
+	l.waiters, l.served = nil, len(waiters)
 	files := make([]*logFile, 0, len(l.dirty))
 	for f := range l.dirty {
 		files = append(files, f)
@@ -216,27 +260,28 @@ func (l *logs) round() {
 			failed = err
 		}
 	}
-	for _, w := range waiters {
-		w <- failed
+	for _, c := range waiters {
+		c.answer(failed)
 	}
 }
 
-// now makes durable what was written before the call.
-func (l *logs) now(ctx context.Context) error {
-	done := make(chan error, 1)
-	l.mu.Lock()
-	if l.ended {
-		l.mu.Unlock()
-		return store.ErrClosed
+// await answers the changes, which are written, when they are durable.
+func (l *logs) await(changes []*change) {
+	if len(changes) == 0 {
+		return
 	}
-	l.waiters = append(l.waiters, done)
+	l.mu.Lock()
+	ended := l.ended
+	if !ended {
+		l.waiters = append(l.waiters, changes...)
+	}
 	l.mu.Unlock()
-	signal(l.urgent)
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if !ended {
+		signal(l.urgent)
+		return
+	}
+	for _, c := range changes {
+		c.answer(store.ErrClosed)
 	}
 }
 

@@ -170,7 +170,7 @@ func TestMetrics(t *testing.T) {
 		if _, err := s.Insert(t.Context(), benchJob(time.Now().UnixNano()), store.Default); err != nil {
 			t.Fatal(err)
 		}
-		if all, err := r.Gather(); len(all) != 5 || err != nil {
+		if all, err := r.Gather(); len(all) != 9 || err != nil {
 			t.Fatalf("metrics %v, %v", all, err)
 		}
 		if err := s.Close(); err != nil {

@@ -1,7 +1,7 @@
 // Package pebblestore keeps jobs in a Pebble database.
 //
-// It is a store.Store. With FlushInterval 0 an acknowledged change is on disk; else it has reached the
-// operating system, so that only a power cut can take it, and only as long as Usage shows in SyncLag.
+// It is a store.Store. An acknowledged change has reached the operating system, so that only a power cut can
+// take it, and only as long as Usage shows in SyncLag. With FlushInterval 0 acknowledged jobs and ends are on disk.
 // A full disk refuses new jobs with store.ErrFull and lets accepted ones go on as long as the ballast
 // lasts; it never ends the process. Any other failed write of the log stops all changes until the store
 // is opened again, and what was acknowledged is then still there. DESIGN.md has the layout of the keys
@@ -33,8 +33,8 @@ type Options struct {
 	Dir string // is made if it does not exist
 	// FS is the file system; nil means that of the operating system.
 	FS vfs.FS
-	// FlushInterval is how long an acknowledged change may wait for the disk. 0 acknowledges only what
-	// is on disk. A longer one saves syncs and lets a power cut take more.
+	// FlushInterval is how long an acknowledged change may wait for the disk. With 0 what somebody is told of is on
+	// disk first. A longer one saves syncs and lets a power cut take more.
 	FlushInterval time.Duration
 	// SyncInterval bounds how long a group commit waits for company when FlushInterval is 0 and many
 	// callers wait; it is never more than 2 ms. A longer one saves syncs and adds latency under load; 0
@@ -42,6 +42,8 @@ type Options struct {
 	SyncInterval time.Duration
 	// CacheBytes is the memory for what was read from disk; 0 means 64 MiB.
 	CacheBytes int64
+	// Ledger enters each job that ends into the store's ledger.
+	Ledger     bool
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil keeps no metrics
 }
@@ -55,23 +57,27 @@ type Store struct {
 	db        *pebble.DB
 	codec     codec
 	volume    *volume
-	logs      *logs // nil if every write is synced before it is acknowledged
+	logs      *logs
 	committer *committer
 	filter    *keyFilter
 	keys      *claims[job.KeyHash]
 	jobs      *claims[job.ID]
 	attempts  *attempts
+	offers    *offers
 	waiting   *places // of calls that wait
 	owed      *places // of deliveries that wait
 	metrics   *metrics
-	changes   sync.Pool // of *change
+	// unreadable records are left out of everything but what asks for them.
+	unreadable *unreadable
+	changes    sync.Pool // of *change
 
 	// closing is closed when Close begins; what waits then gives up. ended is closed when Pebble is.
 	closing, ended chan struct{}
 	// reads has inside whoever touches db outside the committer: Pebble does not survive a read after
 	// it is closed.
 	reads     *gate
-	expiring  sync.Mutex // one Expire at a time, so that its claims cannot deadlock with another's
+	ledger    ledger
+	expiring  sync.Mutex // one step claims many jobs at a time, so that its claims cannot deadlock with another's
 	closeOnce sync.Once
 	closeErr  error
 
@@ -93,16 +99,18 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		codec: records, closing: closing, ended: make(chan struct{}), filter: newKeyFilter(),
 		keys: newClaims[job.KeyHash](closing), jobs: newClaims[job.ID](closing),
-		attempts: newAttempts(), waiting: new(places), owed: new(places),
-		reads: newGate(),
+		attempts: newAttempts(), offers: newOffers(), waiting: new(places), owed: new(places),
+		reads: newGate(), unreadable: newUnreadable(o.Logger), ledger: ledger{keep: o.Ledger},
 	}
-	if err := s.openVolume(ctx, o); err != nil {
-		return nil, fmt.Errorf("open store in %s: %w", o.Dir, err)
+	err = s.openVolume(ctx, o)
+	if err == nil {
+		err = s.openDatabase(ctx, o)
 	}
-	if err := s.openDatabase(ctx, o); err != nil {
+	if err != nil {
 		close(s.closing)
 		close(s.ended)
 		s.background.Wait()
+		err = explain(o.FS, o.Dir, errors.Join(err, s.unlock()))
 		return nil, fmt.Errorf("open store in %s: %w", o.Dir, err)
 	}
 	return s, nil
@@ -125,36 +133,57 @@ func (o Options) withDefaults() Options {
 // openVolume gives up the ballast, which opening may need. A directory that does not exist yet is left to
 // Pebble, which makes it durable too.
 func (s *Store) openVolume(ctx context.Context, o Options) error {
-	s.volume = &volume{FS: o.FS, logger: o.Logger, opening: ctx, closing: s.closing, failed: make(chan struct{})}
-	if o.FlushInterval > 0 {
-		s.logs = newLogs(o.FlushInterval, o.Logger)
-		s.volume.logs = s.logs
+	s.volume = &volume{
+		FS: o.FS, logger: o.Logger, layers: newLayers(o.Logger), stalls: &stalls{logger: o.Logger},
+		opening: ctx, closing: s.closing, ended: s.ended, failed: make(chan struct{}), broken: make(chan struct{}), dir: o.Dir,
 	}
+	if err := s.lock(o); err != nil {
+		return err
+	}
+	s.logs = newLogs(o)
+	s.volume.logs = s.logs
 	s.volume.ballast = newBallast(o.FS, o.Dir, memtableBytes(o), o.Logger)
 	if err := s.volume.ballast.clear(); err != nil {
 		return err
 	}
-	if s.logs != nil {
-		s.background.Go(func() { s.logs.run(s.ended) })
-	}
+	s.background.Go(func() { s.logs.run(s.ended) })
 	return nil
+}
+
+// lock takes the directory if it exists: what is in it must not be touched before. One that does not is
+// locked by Pebble, when it has made it.
+func (s *Store) lock(o Options) error {
+	info, err := o.FS.Stat(o.Dir)
+	if err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // Pebble will tell
+	}
+	s.volume.lock, err = pebble.LockDirectory(o.Dir, o.FS)
+	return err
+}
+
+// unlock gives the directory back. Pebble must be closed.
+func (s *Store) unlock() error {
+	if s.volume.lock == nil {
+		return nil
+	}
+	return s.volume.lock.Close()
 }
 
 // openDatabase opens Pebble, reads what is kept in memory and starts the goroutines.
 func (s *Store) openDatabase(ctx context.Context, o Options) error {
 	s.metrics = newMetrics(o.Registerer)
 	var err error
-	if s.db, err = openPebble(o, s.volume, s.groupInterval(o)); err != nil {
-		return asFull(err)
+	if s.db, err = openPebble(o, s.volume); err != nil {
+		return err
 	}
 	s.volume.running.Store(true)
 	s.committer = &committer{
-		db: s.db, volume: s.volume, keys: s.filter, metrics: s.metrics,
+		db: s.db, logs: s.logs, volume: s.volume, keys: s.filter, metrics: s.metrics,
 		mergeBytes: int(memtableBytes(o) / 16),
 	}
 	err = errors.Join(s.checkVersion(), s.loadOrders())
 	if err == nil {
-		err = errors.Join(s.loadAttempts(), context.Cause(ctx), s.metrics.register(s))
+		err = errors.Join(s.loadAttempts(), s.loadOffers(), s.loadLeft(), context.Cause(ctx), s.metrics.register(s))
 	}
 	if err != nil {
 		return errors.Join(err, s.db.Close())
@@ -166,14 +195,13 @@ func (s *Store) openDatabase(ctx context.Context, o Options) error {
 func (s *Store) start() {
 	s.committer.rescue = s.rescue
 	s.committer.start()
-	if s.logs != nil {
-		s.logs.setDoubted(s.committer.wantRescue)
-	}
+	s.logs.setDoubted(s.committer.wantRescue)
 	if !s.volume.ballast.make() {
-		s.volume.logger.Warn("disk is full: new jobs are refused, accepted ones go on")
+		s.volume.logger.Warn(diskFull)
 		signal(s.volume.ballast.wake)
 	}
 	s.background.Go(func() { s.volume.ballast.watch(s.closing) })
+	s.readers.Go(func() { s.volume.layers.watch(s.closing, s.countLayers) })
 	s.readers.Go(s.fillFilter)
 }
 
@@ -194,23 +222,17 @@ func (s *Store) rescue() {
 	})
 }
 
-// groupInterval returns how long group commits wait; nil if they never do.
-func (s *Store) groupInterval(o Options) func() time.Duration {
-	if o.FlushInterval > 0 || o.SyncInterval == 0 {
-		return nil
-	}
-	return func() time.Duration { return s.committer.interval(o.SyncInterval) }
-}
-
 // Close is store.Upkeep.Close. Changes that were handed over before are made first, unless the disk is
 // full: then they are refused with store.ErrClosed.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closing)
-		s.committer.stop()
-		s.readers.Wait()
-		s.reads.close()
-		s.closeErr = s.db.Close()
+		closed := make(chan error, 1)
+		go func() { closed <- s.closeDatabase() }()
+		select {
+		case s.closeErr = <-closed:
+		case <-s.volume.broken: // who has broken it keeps its locks, and nobody can close it
+		}
 		close(s.ended)
 		s.background.Wait()
 		s.metrics.unregister()
@@ -219,6 +241,13 @@ func (s *Store) Close() error {
 		}
 	})
 	return s.closeErr
+}
+
+func (s *Store) closeDatabase() error {
+	s.committer.stop()
+	s.readers.Wait()
+	s.reads.close()
+	return errors.Join(s.db.Close(), s.unlock())
 }
 
 // read lets the caller touch the database until it calls the returned function.
@@ -234,6 +263,10 @@ func (s *Store) read(ctx context.Context) (func(), error) {
 
 // Failed is closed when the store has failed: see store.ErrFailed. Close then returns why.
 func (s *Store) Failed() <-chan struct{} { return s.volume.failed }
+
+// Full reports whether the disk has no room for new jobs: Insert answers store.ErrFull. What was accepted
+// goes on as long as it can.
+func (s *Store) Full() bool { return s.volume.full() }
 
 func (s *Store) isClosing() bool {
 	select {

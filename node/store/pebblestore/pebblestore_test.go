@@ -23,5 +23,12 @@ func TestStore(t *testing.T) {
 				return func() (store.Store, error) { return pebblestore.Open(t.Context(), o) }
 			})
 		})
+		t.Run(name+" with a ledger", func(t *testing.T) {
+			storetest.RunLedger(t, func(t *testing.T) func() (store.Store, error) {
+				o := o
+				o.Dir, o.FS, o.Ledger = "data", vfs.NewMem(), true
+				return func() (store.Store, error) { return pebblestore.Open(t.Context(), o) }
+			})
+		})
 	}
 }

@@ -24,7 +24,12 @@ func (s *Store) transition(
 	}
 	c := s.newChange()
 	c.settle = func(job.Order, error) { s.jobs.release(id) }
-	made, err := build(c)
+	var made func(job.Order)
+	if _, offered := s.offers.get(id); offered {
+		err = store.ErrStale
+	} else {
+		made, err = build(c)
+	}
 	leave()
 	if err != nil {
 		return 0, s.abandon(c, err)
@@ -38,9 +43,7 @@ func (s *Store) transition(
 	return s.commit(ctx, c)
 }
 
-// Begin is store.Transitions.Begin. With a flush interval the record has then reached the operating
-// system, which takes no sync. Without one it waits for the disk: the log is written and synced by one
-// goroutine, so a record that is not waited for may still be in memory when its process dies.
+// Begin is store.Transitions.Begin.
 func (s *Store) Begin(ctx context.Context, e job.Entry, next job.State, startedAt time.Time) error {
 	_, err := s.transition(ctx, e.ID, func(c *change) (func(job.Order), error) {
 		if _, open := s.attempts.get(e.ID); open {
@@ -116,7 +119,13 @@ func (s *Store) Finish(ctx context.Context, f store.Finish) (job.Entry, error) {
 		err := s.setRecord(c, appendID(buf[:0], kindState, id), next, 0)
 		c.placeRecord()
 		c.setPlace(job.Deliveries, lane, id)
+		if s.ledger.keep {
+			err = errors.Join(err, s.enter(c, f))
+		}
 		return func(order job.Order) {
+			if s.ledger.keep {
+				s.ledger.made.Add(1)
+			}
 			s.attempts.remove(id)
 			s.waiting.remove(id)
 			s.owed.put(place{

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -24,10 +25,9 @@ func (s *Store) Interrupted(ctx context.Context) ([]store.Interrupted, error) {
 
 // Sync is store.Upkeep.Sync.
 func (s *Store) Sync(ctx context.Context) error {
-	if _, err := s.commit(ctx, s.newChange()); err != nil {
-		return err
-	}
-	_, err := s.reach(ctx, store.Sync)
+	c := s.newChange()
+	c.durable = true
+	_, err := s.commit(ctx, c)
 	return err
 }
 
@@ -44,13 +44,7 @@ type usage struct {
 // Usage is store.Upkeep.Usage. The ballast is not counted.
 func (s *Store) Usage() store.Usage {
 	now := time.Now()
-	u := store.Usage{Bytes: s.bytes(now)}
-	if s.logs != nil {
-		u.SyncLag = s.logs.lag(now)
-	} else {
-		u.SyncLag = s.committer.lag(now)
-	}
-	return u
+	return store.Usage{Bytes: s.bytes(now), SyncLag: max(s.logs.lag(now), s.committer.lag(now))}
 }
 
 func (s *Store) bytes(now time.Time) int64 {
@@ -60,6 +54,7 @@ func (s *Store) bytes(now time.Time) int64 {
 		if leave, err := s.read(context.Background()); err == nil {
 			s.usage.bytes, s.usage.read = int64(s.db.Metrics().DiskSpaceUsage()), now
 			leave()
+			s.volume.missing()
 		}
 	}
 	return s.usage.bytes
@@ -72,6 +67,9 @@ const expireChunk = 256
 func (s *Store) Expire(ctx context.Context, now time.Time, limit int) (int, error) {
 	s.expiring.Lock()
 	defer s.expiring.Unlock()
+	if err := s.forgetLeft(ctx, now, limit); err != nil {
+		return 0, err
+	}
 	removed := 0
 	from := []byte{kindExpiry} // each chunk begins behind the last one, not among what that left behind
 	for removed < limit {
@@ -79,18 +77,19 @@ func (s *Store) Expire(ctx context.Context, now time.Time, limit int) (int, erro
 		if err != nil || len(ids) == 0 {
 			return removed, err
 		}
-		if err := s.expireSome(ctx, ids); err != nil {
+		n, err := s.expireSome(ctx, ids)
+		if err != nil {
 			return removed, err
 		}
-		removed += len(ids)
+		removed += n
 		last := ids[len(ids)-1]
 		from = append(appendTimed(nil, kindExpiry, last.ms, last.id), 0)
 	}
 	return removed, nil
 }
 
-// expireSome removes jobs in one step.
-func (s *Store) expireSome(ctx context.Context, ids []expiredKey) (err error) {
+// expireSome removes jobs in one step and returns how many. What cannot be read is kept.
+func (s *Store) expireSome(ctx context.Context, ids []expiredKey) (removed int, err error) {
 	c := s.newChange()
 	var release []func()
 	c.settle = func(job.Order, error) {
@@ -100,12 +99,18 @@ func (s *Store) expireSome(ctx context.Context, ids []expiredKey) (err error) {
 	}
 	for _, x := range ids {
 		release, err = s.expireOne(ctx, c, x, release)
-		if err != nil {
-			return s.abandon(c, err)
+		switch {
+		case err == nil:
+			removed++
+		case !errors.Is(err, store.ErrCorrupt):
+			return 0, s.abandon(c, err)
 		}
 	}
+	if removed == 0 {
+		return 0, s.abandon(c, nil)
+	}
 	_, err = s.commit(ctx, c)
-	return err
+	return removed, err
 }
 
 // expiredKey is an entry of the expiry index.
@@ -127,6 +132,9 @@ func (s *Store) expiredIDs(ctx context.Context, from []byte, now time.Time, limi
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.SeekGE(from); ok && len(list) < limit; ok = it.Next() {
+		if !s.readable(it.Key()) || s.unreadable.stops(keyID(it.Key())) {
+			continue
+		}
 		x := expiredKey{ms: keyMS(it.Key()), id: keyID(it.Key())}
 		if x.ms > now.UnixMilli() {
 			break
@@ -159,6 +167,9 @@ func (s *Store) expireOne(ctx context.Context, c *change, x expiredKey, release 
 		return release, ignoreNotFound(err)
 	}
 	j, _, err := s.getJob(x.id)
+	if errors.Is(err, store.ErrNotFound) {
+		err = s.unreadable.note(expiry, fmt.Errorf("%w: there is no such job", errMalformed))
+	}
 	if err != nil {
 		return release, err
 	}
@@ -167,10 +178,19 @@ func (s *Store) expireOne(ctx context.Context, c *change, x expiredKey, release 
 			return release, err
 		}
 	}
+	if j.Moves > 0 { // whoever handed it over here may still ask
+		s.offers.left.Store(true)
+		if err := s.setRecord(c, appendLeft(buf[:0], time.Now().UnixMilli()/dayMS, x.id), j.Moves, 0); err != nil {
+			return release, err
+		}
+	}
 	c.drop(expiry)
 	c.remove(appendUser(buf[:0], j.Request.UserID, x.id))
 	c.remove(appendID(buf[:0], kindJob, x.id))
 	c.remove(appendID(buf[:0], kindState, x.id))
+	if s.ledger.keep {
+		c.remove(appendID(buf[:0], kindFlushed, x.id))
+	}
 	if delivery.State.Owable() { // its body is still there
 		c.remove(appendID(buf[:0], kindPayload, x.id))
 	}
@@ -271,6 +291,9 @@ func (s *Store) fillOnce(room int) (keys int, err error) {
 	for ok := it.First(); ok && keys <= room/2; ok = it.Next() {
 		if keys++; s.isClosing() {
 			return 0, store.ErrClosed
+		}
+		if !s.readable(it.Key()) {
+			continue
 		}
 		if chunk = append(chunk, job.KeyHash(it.Key()[1:])); len(chunk) == cap(chunk) {
 			s.filter.fill(chunk)

@@ -13,10 +13,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
+
+// lockName is the file that Pebble makes first and keeps as long as it is open.
+const lockName = "LOCK"
 
 const (
 	// fullPause is how long a write that found the disk full waits before it tries again.
@@ -32,33 +36,44 @@ const (
 //
 // A full disk: the ballast is given up, and what does not fit waits until it does. Tables are the
 // exception, as Pebble takes back a failed one: a flush is told after a pause that it has failed, and a
-// compaction, which can wait, has no claim on the ballast and must leave the last of the disk. Any other failed write of something but a table means that what Pebble
-// believes and what the disk has are about to differ: the volume freezes. From then on it changes
-// nothing on disk, makes new files in memory, tells Pebble that all went well, and the store refuses
-// every change with the error. So reads go on, and the disk keeps what a crash at that moment would
-// have left.
+// compaction, which can wait, has no claim on the ballast and must leave the last of the disk. Any other
+// failed write of something but a table means that what Pebble believes and what the disk has are about
+// to differ: the volume freezes, as it does when its directory is gone. From then on it changes nothing
+// on disk, makes new files in memory, tells Pebble that all went well, and the store refuses every
+// change with the error. So reads go on, and the disk keeps what a crash at that moment would have left.
 type volume struct {
 	vfs.FS // the one below
 	logger *slog.Logger
-	logs   *logs // makes logs durable later; nil if at once
-	// ballast is space held in reserve.
+	logs   *logs // makes logs durable
+	// ballast is space held in reserve, layers what piles up while compactions find no room.
 	ballast *ballast
+	layers  *layers
+	slow    atomic.Int64 // writes and syncs that have taken longer than slowDisk
+	slowly  seldom       // says so
+	stalls  *stalls
 	// opening bounds the opening: until running, errors reach Pebble, and a full disk does once opening
 	// is over.
 	opening context.Context
 	running atomic.Bool
 	closing <-chan struct{} // closed when nothing may wait any more
-	stuck   atomic.Int64    // writes that wait for room
+	ended   <-chan struct{} // closed when Pebble is
+	dir     string
+	lock    *pebble.Lock // on dir; nil if Pebble makes it
+	stuck   atomic.Int64 // writes that wait for room
 
 	frozen atomic.Bool   // set, with err and limbo, once and for all
 	failed chan struct{} // closed then
-	mu     sync.Mutex    // guards err
+	broken chan struct{} // closed when Pebble itself has given up
+	mu     sync.Mutex    // guards err, and closing broken
 	err    error
 	limbo  *vfs.MemFS // takes what is created on a frozen volume
 }
 
-// full reports whether the disk is full: the ballast is out, or not even that was enough.
-func (v *volume) full() bool { return v.ballast.out.Load() || v.stuck.Load() > 0 }
+// full reports whether the disk has no room for new work: the ballast is out, or not even that was
+// enough, or so little is left that tables pile up.
+func (v *volume) full() bool {
+	return v.ballast.out.Load() || v.stuck.Load() > 0 || v.layers.high.Load()
+}
 
 // failure returns why the store can no longer change; nil if it can.
 func (v *volume) failure() error {
@@ -83,6 +98,29 @@ func (v *volume) fail(err error) {
 	if !errors.Is(err, store.ErrClosed) {
 		v.logger.Error("store has failed and takes no more changes until it is opened again", "error", err)
 	}
+}
+
+// breakDown freezes the volume of a Pebble that has given up.
+func (v *volume) breakDown(err error) {
+	v.fail(err)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	select {
+	case <-v.broken:
+	default:
+		close(v.broken)
+	}
+}
+
+// missing freezes the volume if its directory was taken away: what is written there now is lost, but to
+// files that are open there is still no error.
+func (v *volume) missing() bool {
+	_, err := v.FS.Stat(v.PathJoin(v.dir, lockName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	v.fail(fmt.Errorf("%s was removed or replaced while it was in use: put it back, or start with an empty one", v.dir))
+	return true
 }
 
 // purpose is what a file is for.
@@ -120,6 +158,7 @@ func (v *volume) attempt(p purpose, op func() error) (done bool, err error) {
 				return true, err
 			}
 			v.waitForRoom(fullPause)
+		case errors.Is(err, fs.ErrNotExist) && v.missing():
 		case p != vital:
 			v.refuse(p, full)
 			return true, err
@@ -138,6 +177,7 @@ func (v *volume) attempt(p purpose, op func() error) (done bool, err error) {
 func (v *volume) refuse(p purpose, full bool) {
 	switch {
 	case full && p == compaction:
+		v.layers.refused()
 		v.pause(compactionPause)
 	case full:
 		v.waitForRoom(tablePause)
@@ -175,7 +215,7 @@ func (v *volume) create(name string, category vfs.DiskWriteCategory, op func() (
 	var file vfs.File
 	p := purposeOf(name, category)
 	done, err := v.attempt(p, func() (err error) {
-		if p == compaction && v.ballast.scarce() {
+		if p == compaction && v.ballast.scarce(v.layers.high.Load()) {
 			return syscall.ENOSPC
 		}
 		file, err = op()
@@ -187,8 +227,8 @@ func (v *volume) create(name string, category vfs.DiskWriteCategory, op func() (
 	if !done {
 		return v.createInLimbo(name, category)
 	}
-	f := volumeFile{File: file, volume: v, purpose: p}
-	if v.logs != nil && isLog(name) {
+	f := volumeFile{File: &timedFile{File: file, volume: v}, volume: v, purpose: p}
+	if isLog(name) {
 		return &logFile{volumeFile: f, logs: v.logs, name: name}, nil
 	}
 	return &f, nil

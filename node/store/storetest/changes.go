@@ -16,6 +16,9 @@ func (m *memory) alter(ctx context.Context, method string, id job.ID, f func(*Di
 		if r == nil {
 			return nil, store.ErrNotFound
 		}
+		if r.peer != "" {
+			return nil, store.ErrStale
+		}
 		return f(d, r)
 	})
 }
@@ -61,6 +64,7 @@ func (m *memory) Finish(ctx context.Context, f store.Finish) (e job.Entry, err e
 			r.state.Order, r.state.DueAt = 0, 0
 			r.webhook = job.Webhook{State: job.WebhookPending, Order: d.next()}
 			e = job.Entry{Lane: r.job.WebhookLane(), Order: r.webhook.Order, ID: r.job.ID}
+			m.enter(r, e.Order)
 		}, nil
 	})
 	if err != nil {
@@ -165,14 +169,16 @@ func (m *memory) Interrupted(ctx context.Context) (list []store.Interrupted, err
 func (m *memory) Expire(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	err = m.change(ctx, "Expire", func(d *Disk) (func(), error) {
 		return func() {
-			for id, r := range d.jobs {
+			for _, r := range d.jobs {
 				if n == limit || !r.expired(now) {
 					continue
 				}
 				n++
-				delete(d.jobs, id)
-				if d.keys[r.key] == id {
-					delete(d.keys, r.key)
+				d.retire(r)
+			}
+			for id, gone := range d.left {
+				if now.Sub(gone.at) > store.LeftFor {
+					delete(d.left, id)
 				}
 			}
 		}, nil

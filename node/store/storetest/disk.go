@@ -12,11 +12,6 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
-// Fault decides what becomes of a change before it is made; method is the name of the store's method.
-// With apply the change is made; with an error the caller gets it. So (true, nil) is the normal course,
-// (false, err) is a failure, and (true, err) is a failure that landed all the same.
-type Fault func(method string) (apply bool, err error)
-
 // Disk is a store's content in memory. It outlives the stores that are opened on it, as a disk does.
 // After every change it checks its own invariants and fails the test when one is broken.
 type Disk struct {
@@ -27,8 +22,11 @@ type Disk struct {
 	fault   Fault
 	jobs    map[job.ID]*record
 	keys    map[job.KeyHash]job.ID
-	order   job.Order // the last one given
-	session int       // counts the stores opened
+	orders  map[string]store.Override // of operators
+	order   job.Order                 // the last one given
+	session int                       // counts the stores opened
+	ledger  ledger
+	left    map[job.ID]departure // of jobs that were handed over
 }
 
 // record is all about one job.
@@ -39,6 +37,7 @@ type record struct {
 	webhook job.Webhook
 	payload []byte
 	open    *openAttempt // nil if no attempt is open
+	peer    string       // to whom the job is offered; empty if it is not
 }
 
 type openAttempt struct {
@@ -49,7 +48,10 @@ type openAttempt struct {
 
 // NewDisk returns an empty disk.
 func NewDisk(t testing.TB) *Disk {
-	return &Disk{t: t, jobs: make(map[job.ID]*record), keys: make(map[job.KeyHash]job.ID)}
+	return &Disk{
+		t: t, jobs: make(map[job.ID]*record), keys: make(map[job.KeyHash]job.ID), orders: make(map[string]store.Override),
+		left: make(map[job.ID]departure),
+	}
 }
 
 // SetFault makes changes go wrong as f says; nil lets all go well again.
@@ -80,6 +82,8 @@ func (r *record) tried() int {
 func (r *record) line(line job.Line) (lane job.Lane, order job.Order, due int64) {
 	ended := r.state.Phase().Ended()
 	switch {
+	case r.peer != "":
+		return job.Lane{}, 0, 0
 	case line == job.Calls && !ended:
 		return r.job.Lane(), r.state.Order, r.state.DueAt
 	case line == job.Deliveries && ended && r.webhook.Phase() == job.WebhookPending:

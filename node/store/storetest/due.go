@@ -35,11 +35,11 @@ func dueNothing(h *harness) {
 }
 
 func dueOrder(h *harness) {
+	_, e := h.done()
 	now := time.Now()
 	call := h.add()
 	h.begin(call)
 	h.retry(call, 3*time.Second)
-	_, e := h.done()
 	delivery := h.postpone(e, time.Second)
 	late := h.add(deadline(now.Add(2 * time.Second)))
 	overdue := store.Due{At: late.Deadline, Kind: store.DueDeadline, ID: late.ID, Lane: late.Lane()}

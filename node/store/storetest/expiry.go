@@ -45,9 +45,10 @@ func (h *harness) hidden(w *work) {
 }
 
 func expireHidden(h *harness) {
+	expiry := time.Now().Add(keep)
 	w, _ := h.done()
 	h.settle(w.ID)
-	time.Sleep(keep - time.Millisecond)
+	time.Sleep(time.Until(expiry) - time.Millisecond)
 	h.get(w.ID)
 	h.expire(10, 0)
 	time.Sleep(time.Millisecond)

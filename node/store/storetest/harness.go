@@ -166,9 +166,11 @@ func (h *harness) requeue(w *work) {
 }
 
 // ending returns the end of the job with its open attempt, or without one.
-func (w *work) ending() store.Finish {
+func (w *work) ending() store.Finish { return w.endingAt(time.Now()) }
+
+func (w *work) endingAt(at time.Time) store.Finish {
 	end := job.End{
-		Status: job.Completed, At: time.Now().UnixMilli(), Keep: keep.Milliseconds(),
+		Status: job.Completed, At: at.UnixMilli(), Keep: keep.Milliseconds(),
 		Result: &job.Result{Status: 200, ContentType: "text/plain", Body: []byte("answer")},
 	}
 	next, _ := w.state.Finish(end)

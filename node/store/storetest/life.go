@@ -124,6 +124,18 @@ func (h *harness) everyCall(ctx context.Context, w *work) map[string]error {
 	_, errs["Interrupted"] = h.s.Interrupted(ctx)
 	_, errs["Expire"] = h.s.Expire(ctx, time.Now(), 1)
 	errs["Sync"] = h.s.Sync(ctx)
+	_, errs["Offer"] = h.s.Offer(ctx, "peer", []store.Handed{store.NewHanded(job.Snapshot{Job: w.Job, State: w.state}, nil)})
+	_, errs["Keep"] = h.s.Keep(ctx, "peer", nil)
+	errs["Forget"] = h.s.Forget(ctx, "peer", nil)
+	adopted := []store.Handed{store.NewHanded(job.Snapshot{Job: h.job()}, nil)}
+	_, errs["Judge"] = h.s.Judge(ctx, adopted)
+	_, errs["Adopt"] = h.s.Adopt(ctx, adopted)
+	for _, errs["Unfinished"] = range h.s.Unfinished(ctx) {
+		break
+	}
+	for _, errs["Offers"] = range h.s.Offers(ctx) {
+		break
+	}
 	for _, errs["Waiting"] = range h.s.Waiting(ctx, job.Calls) {
 		break
 	}

@@ -17,6 +17,7 @@ type memory struct {
 	disk    *Disk
 	session int
 	closed  atomic.Bool
+	entered atomic.Uint64 // into the ledger
 }
 
 // read runs f on the disk's content.
@@ -211,7 +212,7 @@ func (m *memory) Due(ctx context.Context, now time.Time, limit int) (list []stor
 	err = m.read(ctx, func(d *Disk) error {
 		all := d.retries()
 		for id, r := range d.jobs {
-			if r.open == nil && !r.state.Phase().Ended() {
+			if r.open == nil && r.peer == "" && !r.state.Phase().Ended() {
 				all = append(all, store.Due{At: r.job.Deadline, Kind: store.DueDeadline, ID: id, Lane: r.job.Lane()})
 			}
 		}

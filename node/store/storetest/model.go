@@ -51,11 +51,12 @@ type twin struct {
 type side struct {
 	call, delivery       job.Entry
 	callDue, deliveryDue store.Due
+	handed               store.Handed // the copy that was offered last
 }
 
 func (m *machine) step(rt *rapid.T) {
 	actions := []string{"insert", "begin", "begin", "retry", "requeue", "finish", "finish", "record", "postpone",
-		"requeue delivery", "settle", "settle", "owe", "expire", "sleep", "reopen"}
+		"requeue delivery", "settle", "settle", "owe", "offer", "keep", "forget", "adopt", "expire", "sleep", "reopen"}
 	action := rapid.SampledFrom(actions).Draw(rt, "action")
 	switch action {
 	case "insert":
@@ -100,6 +101,7 @@ func (m *machine) insert(rt *rapid.T) {
 
 // action returns one transition. It is computed from what the store itself says, and spoilt if asked.
 func (m *machine) action(name string, spoil bool) func(*harness, *side, *twin) error {
+	now := time.Now() // for both sides, one of which may need time
 	return func(h *harness, s *side, tw *twin) error {
 		snapshot, err := h.s.Get(h.ctx, tw.ID)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -110,11 +112,11 @@ func (m *machine) action(name string, spoil bool) func(*harness, *side, *twin) e
 			st.Tried++
 		}
 		w := &work{Job: tw.Job, entry: s.call, state: st}
-		soon := time.Now().Add(time.Minute).UnixMilli()
+		soon := now.Add(time.Minute).UnixMilli()
 		switch name {
 		case "begin":
 			st.Tried++
-			return h.s.Begin(h.ctx, s.call, st, time.Now())
+			return h.s.Begin(h.ctx, s.call, st, now)
 		case "retry":
 			next, _ := st.Retry(w.attempt(), soon)
 			s.callDue = store.Due{At: soon, Kind: store.DueCall, ID: tw.ID, Lane: tw.Lane()}
@@ -122,7 +124,7 @@ func (m *machine) action(name string, spoil bool) func(*harness, *side, *twin) e
 		case "requeue":
 			return s.requeue(h, s.callDue, &s.call)
 		case "finish":
-			e, err := h.s.Finish(h.ctx, w.ending())
+			e, err := h.s.Finish(h.ctx, w.endingAt(now))
 			if err == nil {
 				s.delivery = e
 			}
@@ -136,6 +138,8 @@ func (m *machine) action(name string, spoil bool) func(*harness, *side, *twin) e
 			return s.requeue(h, s.deliveryDue, &s.delivery)
 		case "settle":
 			return h.s.Settle(h.ctx, tw.ID, delivered())
+		case "offer", "keep", "forget", "adopt":
+			return s.handOver(h, name, tw.ID)
 		default:
 			e, err := h.s.Owe(h.ctx, tw.ID)
 			if err == nil {
@@ -143,6 +147,47 @@ func (m *machine) action(name string, spoil bool) func(*harness, *side, *twin) e
 			}
 			return err
 		}
+	}
+}
+
+// copies is the copy that was offered last, if any was.
+func (s *side) copies() []store.Handed {
+	if s.handed.Job == nil {
+		return nil
+	}
+	return []store.Handed{s.handed}
+}
+
+// handOver does one step of handing a job over, to another store or back.
+func (s *side) handOver(h *harness, step string, id job.ID) error {
+	switch step {
+	case "keep":
+		_, err := h.s.Keep(h.ctx, "peer", s.copies())
+		return err
+	case "forget":
+		return h.s.Forget(h.ctx, "peer", s.copies())
+	case "adopt":
+		if s.handed.Job == nil {
+			return nil
+		}
+		s.handed = next(s.handed)
+		got, err := h.s.Adopt(h.ctx, []store.Handed{s.handed})
+		if err == nil && s.handed.Line() == job.Calls && got[0].Verdict == store.Adopted {
+			s.call = got[0].Entry
+		} else if err == nil && got[0].Verdict == store.Adopted {
+			s.delivery = got[0].Entry
+		}
+		return errors.Join(err, fmt.Errorf("verdict %v", got[0].Verdict))
+	default:
+		snapshot, err := h.s.Get(h.ctx, id)
+		if err != nil {
+			return err
+		}
+		taken, err := h.s.Offer(h.ctx, "peer", []store.Handed{store.NewHanded(snapshot, nil)})
+		if len(taken) > 0 {
+			s.handed = taken[0]
+		}
+		return errors.Join(err, fmt.Errorf("%d taken", len(taken)))
 	}
 }
 

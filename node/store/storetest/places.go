@@ -19,11 +19,18 @@ func (h *harness) checkPlaces() {
 
 // CheckPlaces returns an error unless each of the jobs stands in exactly one place as long as it is
 // unfinished, each owed delivery as well, and nothing else stands anywhere. Jobs that the store no longer
-// has must stand nowhere.
+// has, or has offered, must stand nowhere.
 func CheckPlaces(ctx context.Context, s store.Store, ids []job.ID) error {
 	calls, deliveries, err := places(ctx, s)
 	if err != nil {
 		return err
+	}
+	offered := make(map[job.ID]bool)
+	for x, err := range s.Offers(ctx) {
+		if err != nil {
+			return err
+		}
+		offered[x.Job.ID] = true
 	}
 	var wrong []error
 	for _, id := range ids {
@@ -32,6 +39,7 @@ func CheckPlaces(ctx context.Context, s store.Store, ids []job.ID) error {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
 			return err
+		case offered[id]:
 		case !snapshot.State.Phase().Ended():
 			wantCall = 1
 		case snapshot.Webhook.Phase() == job.WebhookPending:

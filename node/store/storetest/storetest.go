@@ -18,7 +18,8 @@ type Opener func(t *testing.T) (open func() (store.Store, error))
 // fails it.
 func Run(t *testing.T, opener Opener) {
 	suites := []map[string]func(*harness){
-		jobTests(), listTests(), transitionTests(), deliveryTests(), laneTests(), dueTests(), expiryTests(), lifeTests(),
+		jobTests(), listTests(), transitionTests(), deliveryTests(), laneTests(), dueTests(), expiryTests(), overrideTests(), ledgerTests(),
+		handOffTests(), lifeTests(),
 	}
 	for _, suite := range suites {
 		for name, test := range suite {

@@ -11,6 +11,8 @@ import (
 
 func TestDisk(t *testing.T) { storetest.Run(t, storetest.OpenDisk) }
 
+func TestLedger(t *testing.T) { storetest.RunLedger(t, storetest.OpenLedger) }
+
 func TestFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for _, lands := range []bool{false, true} {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"sync"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/job"
@@ -20,6 +21,7 @@ func transitionTests() map[string]func(*harness) {
 		"Record/interrupted":              recordInterrupted,
 		"Record/stale":                    recordStale,
 		"ST01_StatesOnlyGoForward":        onlyForward,
+		"Get/never goes back":             readForward,
 	}
 }
 
@@ -52,6 +54,29 @@ func wholeLife(h *harness) {
 	h.equal(len(w.state.Attempts), 1)
 	h.settle(w.ID)
 	h.equal(h.get(w.ID), job.Snapshot{Job: w.Job, State: w.state, Webhook: delivered()})
+}
+
+// readForward reads jobs while they end: what a reader has seen of a job happens once.
+func readForward(h *harness) {
+	for range 100 {
+		w := h.add()
+		h.begin(w)
+		var readers sync.WaitGroup
+		for range 4 {
+			readers.Go(func() {
+				for ended := false; !ended; {
+					got, err := h.s.Get(h.ctx, w.ID)
+					if err != nil || got.State.Tried != 1 {
+						h.t.Errorf("a job that is in its first attempt was read with %d of them, error %v", got.State.Tried, err)
+						return
+					}
+					ended = got.State.Phase().Ended()
+				}
+			})
+		}
+		h.finish(w)
+		readers.Wait()
+	}
 }
 
 func beginStale(h *harness) {

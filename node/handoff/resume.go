@@ -1,0 +1,84 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/store"
+)
+
+// Resume clears up what the last process has left in doubt, until nothing is or ctx ends. It runs beside a
+// node that serves. What a peer has is forgotten; what it cannot have, or has not after Patience, is taken back and queued.
+// The error is that of a store that is closed.
+func (g *Giver) Resume(ctx context.Context) error {
+	until := time.Now().Add(g.Patience)
+	for wait := firstPause; ; wait = min(2*wait, maxPause) {
+		p := &pass{giver: g, serving: true}
+		err := p.clear(ctx)
+		g.Metrics.doubt.Set(float64(p.doubt))
+		switch {
+		case errors.Is(err, store.ErrClosed):
+			return err
+		case isClosed(ctx.Done()):
+			return nil
+		case err != nil:
+			g.Logger.ErrorContext(ctx, "offered work not read", "error", err)
+		case p.doubt == 0:
+			return nil
+		case time.Now().After(until):
+			return g.takeBack(ctx)
+		}
+		if !pause(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// takeBack takes back all that is in doubt.
+func (g *Giver) takeBack(ctx context.Context) error {
+	offered, err := g.offered(ctx)
+	if err != nil {
+		return err
+	}
+	for peer, work := range offered {
+		kept, ok := g.takeUp(ctx, peer, work)
+		if !ok {
+			continue // it waits for the next start
+		}
+		g.Metrics.doubt.Sub(float64(len(work)))
+		if kept > 0 {
+			g.Logger.WarnContext(ctx, "work taken back from a peer that is away: if it has copies, they run twice", "peer", peer, "jobs", kept)
+		}
+	}
+	return nil
+}
+
+// takeUp keeps work that was offered, and queues it; false if that could not be recorded: then it waits for the next
+// start. What is here as a newer copy, as a peer has handed it back, is queued already.
+func (g *Giver) takeUp(ctx context.Context, peer string, work []store.Handed) (kept int, ok bool) {
+	expected := make(map[job.ID]coming, len(work))
+	for _, h := range work {
+		expected[h.Job.ID] = g.Lines.expect(h)
+	}
+	stands, ok := g.keep(ctx, peer, work)
+	for _, h := range stands {
+		expected[h.Job.ID].arrive(h.Place().Order)
+		delete(expected, h.Job.ID)
+	}
+	for _, c := range expected {
+		c.cancel()
+	}
+	return len(stands), ok
+}
+
+// keep keeps work that was offered, and returns what of it stands here again.
+func (g *Giver) keep(ctx context.Context, peer string, work []store.Handed) (stands []store.Handed, ok bool) {
+	ok = g.record(ctx, func(ctx context.Context) (err error) {
+		stands, err = g.Store.Keep(ctx, peer, work)
+		return err
+	})
+	g.Metrics.kept.Add(float64(len(stands)))
+	return stands, ok
+}
