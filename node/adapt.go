@@ -2,61 +2,60 @@ package node
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/crashpoint"
 	"github.com/aquifer-fleet/aquifer/node/dispatch"
-	"github.com/aquifer-fleet/aquifer/node/intake"
+	"github.com/aquifer-fleet/aquifer/node/handoff"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/queue"
-	"github.com/aquifer-fleet/aquifer/node/store"
 	"github.com/aquifer-fleet/aquifer/node/webhook"
 	"github.com/aquifer-fleet/aquifer/node/worker"
 )
 
-// line is a queue as intake, the endings and the agenda see it.
-type line struct{ *queue.Queue }
-
-// Reserve is intake.Queue.
-func (l line) Reserve(lane job.Lane, id job.ID) (intake.Place, intake.Load) {
-	place := l.Queue.Reserve(lane, id)
-	load := place.Load()
-	return place, intake.Load{
-		ActiveQueues: load.ActiveLanes, UpstreamBacklog: load.TargetBacklog, QueueBacklog: load.LaneBacklog,
-	}
-}
-
-// Resume is agenda.Line.
-func (l line) Resume(lane job.Lane, id job.ID) intake.Place { return l.Queue.Resume(lane, id) }
-
 // caller runs the turns of calls. Its context ends when the attempts that are open are to be cut.
 type caller struct {
 	ctx    context.Context
+	room   *dispatch.Room
 	worker *worker.Worker
 }
 
 // Run is queue.Runner.
-func (c *caller) Run(_ context.Context, t *queue.Turn) queue.Verdict { return c.worker.Run(c.ctx, t) }
+func (c *caller) Run(_ context.Context, t *queue.Turn) queue.Verdict {
+	lease := c.room.Lease(c.ctx)
+	defer lease.End()
+	return c.worker.Run(lease, t)
+}
 
 // deliverer runs the turns of deliveries.
 type deliverer struct {
-	ctx     context.Context
-	nodeID  string
-	webhook *webhook.Deliverer
-	wake    func(at time.Time)
+	ctx      context.Context
+	nodeID   string
+	payloads payloads
+	holds    *handoff.Holds // nil: the node hands nothing over
+	webhook  *webhook.Deliverer
+	wake     func(at time.Time)
 }
 
 // Run is queue.Runner. A delivery that breaks this program has failed, and can be redriven.
 func (d *deliverer) Run(_ context.Context, t *queue.Turn) (v queue.Verdict) {
+	if !d.holds.Enter(t.Entry.ID) {
+		return queue.Waits
+	}
+	defer d.holds.Free(t.Entry.ID)
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.webhook.Abandon(d.ctx, t.Entry.ID, cause)
 			v = queue.Ended
 		}
 	}()
-	outcome, due := d.webhook.Deliver(d.ctx, webhook.Turn{
+	lease, ok := d.payloads.lease(d.ctx, t)
+	defer lease.End()
+	if !ok {
+		return queue.Waits
+	}
+	outcome, due := d.webhook.Deliver(lease, webhook.Turn{
 		Entry: t.Entry, Held: t.Held, Release: t.Release,
 		Headers: dispatch.Headers(dispatch.Identity{NodeID: d.nodeID}, worker.LoadOf(t)),
 	})
@@ -87,6 +86,3 @@ func (s *sender) Send(ctx context.Context, c webhook.Call) webhook.Reply {
 	crashpoint.Reach(crashpoint.Delivered)
 	return webhook.Reply{Status: out.Status, Class: out.Class, Header: out.Header}
 }
-
-// gone reports whether an error says that there is nothing left to deliver.
-func gone(err error) bool { return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrStale) }

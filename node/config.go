@@ -8,13 +8,14 @@ import (
 // Config is everything an operator can set. The tags are the reference: env is the variable, envDefault
 // its default, default a default that is worked out at the start, unit, min, max and oneof what it may
 // be, doc what it does; section heads the part of the reference that starts there. A field of type
-// AutoInt may be "auto". A field tagged secret is never shown.
+// AutoInt may be "auto". A field tagged secret is never shown; one whose tag is "user" without what stands
+// before an @.
 //
 // FromEnv makes one; the zero Config is not valid.
 type Config struct {
 	Listen     string `section:"Node" env:"AQUIFER_LISTEN" default:":$PORT" unit:"host:port" doc:"Where the API listens."`
 	Port       int    `env:"PORT" envDefault:"8080" min:"1" max:"65535" doc:"Port of the API when AQUIFER_LISTEN is not set."`
-	NodeID     string `env:"AQUIFER_NODE_ID" default:"FLY_MACHINE_ID, else the host name" doc:"Name of this node. Targets see it as X-Aqueduct-Node-Id, and job ids carry a tag of it."`
+	NodeID     string `env:"AQUIFER_NODE_ID" default:"AQUIFER_CLUSTER_SELF_ID, else FLY_MACHINE_ID, else the host name" doc:"Name of this node. Targets see it as X-Aqueduct-Node-Id, and job ids carry a tag of it."`
 	ConfigPath string `env:"CONFIG_PATH" unit:"path" doc:"YAML file with the pace of each target, see below."`
 
 	DBPath string `section:"Storage" env:"DB_PATH" envDefault:"aquifer.db" unit:"path" doc:"Directory of the job store."`
@@ -32,6 +33,10 @@ type Config struct {
 	SharedIdempotencyEnabled bool     `env:"AQUIFER_SHARED_IDEMPOTENCY_ENABLED" envDefault:"false" doc:"Allows idempotency_scope shared: one key for all users."`
 	IdempotencyStrict        bool     `env:"AQUIFER_IDEMPOTENCY_STRICT" envDefault:"false" doc:"Answers 422 to a known key with another payload, in place of 200 with payload_mismatch."`
 
+	Pacing  PacingConfig
+	Breaker BreakerConfig
+	Inbound InboundConfig
+
 	AttemptTimeoutSeconds  int      `section:"Attempts" env:"AQUIFER_ATTEMPT_TIMEOUT_SECONDS" envDefault:"120" unit:"s" min:"0" max:"86400" doc:"Limit of one attempt where neither the job nor the YAML file sets one; 0 means no limit."`
 	RetryMaxBackoffSeconds int      `env:"AQUIFER_RETRY_MAX_BACKOFF_SECONDS" envDefault:"300" unit:"s" min:"1" max:"86400" doc:"Longest wait between attempts that the node chooses by itself."`
 	RetryAfterMaxSeconds   int      `env:"AQUIFER_RETRY_AFTER_MAX_SECONDS" envDefault:"3600" unit:"s" min:"1" max:"86400" doc:"Longest wait that a target may ask for."`
@@ -48,6 +53,12 @@ type Config struct {
 	StreamDeliveryWaitMS int `env:"AQUIFER_STREAM_DELIVERY_WAIT_MS" envDefault:"2000" unit:"ms" min:"0" max:"60000" doc:"How long a finished job waits for a listening stream to take its result before the webhook is owed."`
 	StreamMaxSeconds     int `env:"AQUIFER_STREAM_MAX_SECONDS" envDefault:"3600" unit:"s" min:"1" max:"86400" doc:"Longest life of one stream; the client resumes with Last-Event-ID."`
 
+	Cluster  ClusterConfig
+	Valkey   ValkeyConfig
+	Drain    DrainConfig
+	Remote   RemoteConfig
+	Registry RegistryConfig
+
 	ShutdownTimeoutSeconds int `section:"Shutdown" env:"AQUIFER_SHUTDOWN_TIMEOUT_SECONDS" envDefault:"30" unit:"s" min:"1" max:"3600" doc:"Bound of the whole shutdown; what is unfinished then stays on disk."`
 	ShutdownQuiesceMS      int `env:"AQUIFER_SHUTDOWN_QUIESCE_MS" envDefault:"500" unit:"ms" min:"0" max:"60000" doc:"How long the API still answers, refusing new jobs, so that load balancers see it leave."`
 
@@ -63,9 +74,110 @@ type Config struct {
 // PebbleConfig is how the store writes.
 type PebbleConfig struct {
 	WALSyncIntervalMS int `env:"AQUIFER_PEBBLE_WAL_SYNC_INTERVAL_MS" envDefault:"5" unit:"ms" min:"0" max:"1000" doc:"How long synced writes may wait to share one sync when many do; never more than 2 ms, whatever is set. Higher: fewer syncs, slower answers."`
-	FlushIntervalMS   int `env:"AQUIFER_PEBBLE_FLUSH_INTERVAL_MS" envDefault:"100" unit:"ms" min:"0" max:"60000" doc:"Time between background syncs, and so what a power cut can take; the death of the process takes nothing. 0 makes every write wait for its sync."`
+	FlushIntervalMS   int `env:"AQUIFER_PEBBLE_FLUSH_INTERVAL_MS" envDefault:"100" unit:"ms" min:"0" max:"60000" doc:"Time between background syncs, and so what a power cut can take; the death of the process takes nothing. 0 makes each answer to a new job wait for its sync."`
 	CacheMB           int `env:"AQUIFER_PEBBLE_CACHE_MB" envDefault:"64" unit:"MB" min:"1" max:"65536" doc:"Block cache."`
 }
+
+// PacingConfig is how targets are paced and shared beyond what the YAML file says.
+type PacingConfig struct {
+	AccountQueue          string `section:"Pacing and fairness" env:"AQUIFER_ACCOUNT_QUEUE" envDefault:"on" oneof:"on,off" doc:"on gives each tenant (user and API key) a queue of its own at each target; off has all share one, unless the target or the caller asks for isolation."`
+	HintTTLSeconds        int    `env:"AQUIFER_HINT_TTL_SECONDS" envDefault:"30" unit:"s" min:"1" max:"86400" doc:"How long a limit that a target has asked for holds after it was last heard. Higher: a target is spared longer, and an outdated limit stays longer."`
+	IdleTimeoutSeconds    int    `env:"AQUIFER_IDLE_TIMEOUT_SECONDS" envDefault:"300" unit:"s" min:"1" max:"86400" doc:"How long a target has had no work when its next work counts as a start, which may be a slow one."`
+	MaxPendingPerUpstream int    `env:"AQUIFER_MAX_PENDING_PER_UPSTREAM" envDefault:"10000" unit:"jobs" min:"0" doc:"Unfinished jobs that a target may have, shared fairly by its tenants, until new ones are refused; small queues still join up to 125 %. A target can set its own with X-Aqueduct-Max-Backlog. 0 turns the check off."`
+	MaxPendingWebhooks    int    `env:"AQUIFER_MAX_PENDING_WEBHOOKS_PER_USER" envDefault:"1000" unit:"deliveries" min:"0" doc:"Undelivered webhooks of one user from which on its new jobs are refused more and more, while others have work here. 0 turns the check off."`
+	TenantLabels          bool   `env:"AQUIFER_METRICS_TENANT_LABELS" envDefault:"false" doc:"Adds metrics for each tenant, of at most 1,000 tenants."`
+}
+
+// HintTTL is how long a limit that a target has asked for holds.
+func (p PacingConfig) HintTTL() time.Duration { return seconds(p.HintTTLSeconds) }
+
+// Idle is how long a target has had no work when the next counts as a start.
+func (p PacingConfig) Idle() time.Duration { return seconds(p.IdleTimeoutSeconds) }
+
+// BreakerConfig is how long the breaker of a target stays open.
+type BreakerConfig struct {
+	RetryMultiplier int `section:"Breaker" env:"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER" envDefault:"3" min:"1" max:"100" doc:"How many times as long as a Retry-After says the breaker stays open that an answer to a direct call has opened. This build makes no direct calls; it has no effect."`
+	CooldownSeconds int `env:"AQUIFER_PROXY_BREAKER_DEFAULT_COOLDOWN_SECONDS" envDefault:"5" unit:"s" min:"1" max:"3600" doc:"How long a breaker stays open when its target has not said when to come back, as one that cannot be reached never has."`
+}
+
+// InboundConfig is how callers are told at which rate they may hand in jobs.
+type InboundConfig struct {
+	Enabled      bool `section:"Inbound pacing" env:"AQUIFER_INBOUND_RPS_ENABLED" envDefault:"false" doc:"Tells callers in X-Aqueduct-Rps how many jobs a second each of them may hand in; nobody is held to it."`
+	BenchmarkRPS int  `env:"AQUIFER_INBOUND_BENCHMARK_RPS" envDefault:"400" unit:"jobs/s" min:"1" max:"1000000000" doc:"Rate that this machine is known to take; ten times as much is the ceiling."`
+	StartPercent int  `env:"AQUIFER_INBOUND_START_PERCENT" envDefault:"40" unit:"%" min:"1" max:"1000" doc:"Part of it that is told at the start."`
+}
+
+// RegistryConfig is how the node reports itself to a control plane.
+type RegistryConfig struct {
+	URL             string `section:"Registry" env:"AQUIFER_REGISTRY_URL" unit:"URL" secret:"user" doc:"Where the node reports itself to a control plane such as Canalis, see registry/README.md; off when empty."`
+	IntervalSeconds int    `env:"AQUIFER_REGISTRY_INTERVAL_SECONDS" envDefault:"15" unit:"s" min:"1" max:"3600" doc:"Longest time between two reports. Higher: a dead node is taken for alive longer. Canalis forgets a node after 45 s."`
+}
+
+// Interval is the longest time between two reports.
+func (r RegistryConfig) Interval() time.Duration { return seconds(r.IntervalSeconds) }
+
+// ClusterConfig is the node's place among the nodes of its region.
+type ClusterConfig struct {
+	Enabled         bool     `section:"Cluster" env:"AQUIFER_CLUSTER_ENABLED" envDefault:"false" doc:"Makes the node one of a cluster: each tenant's jobs are then kept by one of its nodes, whichever is called."`
+	Provider        string   `env:"AQUIFER_CLUSTER_PROVIDER" envDefault:"static" oneof:"static,gossip,valkey" doc:"How nodes know of each other."`
+	SelfID          string   `env:"AQUIFER_CLUSTER_SELF_ID" default:"AQUIFER_NODE_ID" doc:"Id of this node among the others, of visible ASCII without comma and equals sign. It belongs to the node's disk and is never used twice at a time."`
+	SelfAddr        string   `env:"AQUIFER_CLUSTER_SELF_ADDR" unit:"URL" doc:"Base URL at which the other nodes reach this one, such as http://10.0.0.1:8080 and never http://0.0.0.0:8080; required in a cluster."`
+	Members         []string `env:"AQUIFER_CLUSTER_MEMBERS" unit:"id=URL" doc:"static: comma list of all nodes; this one may be among them."`
+	MaxActiveUsers  int      `env:"AQUIFER_CLUSTER_MAX_ACTIVE_USERS" envDefault:"100" unit:"tenants" min:"1" max:"1000000000" doc:"Capacity of this node, which is its share among the others and no limit."`
+	PruneTTLSeconds int      `env:"AQUIFER_CLUSTER_PRUNE_TTL_SECONDS" envDefault:"30" unit:"s" min:"1" max:"3600" doc:"How long a node that could not be reached is passed over, unless it shows a sign of life. Lower: one that is back is found sooner. Higher: callers wait less often for one that is not."`
+	GossipBind      string   `env:"AQUIFER_CLUSTER_GOSSIP_BIND" envDefault:":7946" unit:"ip:port or :port" doc:"gossip: where this node gossips, UDP and TCP."`
+	GossipAdvertise string   `env:"AQUIFER_CLUSTER_GOSSIP_ADVERTISE" default:"host of AQUIFER_CLUSTER_SELF_ADDR" unit:"host:port" doc:"gossip: where the others reach that."`
+	Join            []string `env:"AQUIFER_CLUSTER_JOIN" unit:"host:port" doc:"gossip: comma list of nodes to join at; a name stands for all addresses it has, and is looked up again for ever."`
+	GossipKey       []string `env:"AQUIFER_CLUSTER_GOSSIP_KEY" unit:"base64" secret:"true" doc:"gossip: comma list of keys of 16, 24 or 32 bytes. The first encrypts, all decrypt; without any, gossip is readable."`
+	ValkeyURL       string   `env:"AQUIFER_CLUSTER_VALKEY_URL" default:"AQUIFER_VALKEY_URL" unit:"URL" secret:"user" doc:"valkey: the Valkey that all nodes of the region share."`
+	ValkeyPrefix    string   `env:"AQUIFER_CLUSTER_VALKEY_PREFIX" envDefault:"aqueduct:" doc:"valkey: what the names of all keys begin with."`
+	ValkeyTimeoutMS int      `env:"AQUIFER_CLUSTER_VALKEY_TIMEOUT_MS" envDefault:"50" unit:"ms" min:"1" max:"10000" doc:"valkey: bound of each question. Lower: callers wait less for a Valkey that is ill. Higher: one that is only slow is still heard."`
+	HeartbeatSecs   int      `env:"AQUIFER_CLUSTER_HEARTBEAT_SECONDS" envDefault:"5" unit:"s" min:"1" max:"3600" doc:"valkey: time between two signs of life."`
+	InstanceTTLSecs int      `env:"AQUIFER_CLUSTER_INSTANCE_TTL_SECONDS" envDefault:"15" unit:"s" min:"1" max:"86400" doc:"valkey: how long a node without a sign of life counts as alive; never less than three heartbeats."`
+	IdleSecs        int      `env:"AQUIFER_CLUSTER_ASSIGNMENT_IDLE_SECONDS" envDefault:"300" unit:"s" min:"1" max:"86400" doc:"valkey: how long a tenant stays with its owner after its last request."`
+	PeerSecret      []string `env:"AQUIFER_PEER_SECRET" unit:"secrets" secret:"true" doc:"Comma list of secrets of at least 16 bytes by which nodes prove themselves to each other. The first signs, all are believed; without any, whoever reaches a node can speak for another one."`
+	Region          string   `env:"FLY_REGION" doc:"Region of this node."`
+}
+
+// DrainConfig is how the node is handed over from one tenant to the next.
+type DrainConfig struct {
+	Enabled        bool   `section:"Drain mode" env:"AQUIFER_DRAIN_ENABLED" envDefault:"false" doc:"Tells another system of every job that has ended, and forgets what was told once the node is idle, see drain/README.md."`
+	Sink           string `env:"AQUIFER_DRAIN_SINK" envDefault:"webhook" oneof:"webhook,valkey" doc:"Who is told. valkey: what each key became, for all nodes of the region, as with AQUIFER_REMOTE_IDEMPOTENCY_ENABLED."`
+	WebhookURL     string `env:"AQUIFER_DRAIN_WEBHOOK_URL" unit:"URL" secret:"user" doc:"Where the webhook is; required in drain mode with that sink."`
+	TimerSeconds   int    `env:"AQUIFER_DRAIN_TIMER_SECONDS" envDefault:"45" unit:"s" min:"1" max:"86400" doc:"How long the node must be idle before it is handed over."`
+	BatchEnabled   bool   `env:"AQUIFER_DRAIN_BATCH_ENABLED" envDefault:"false" doc:"Tells in the meantime too."`
+	BatchSeconds   int    `env:"AQUIFER_DRAIN_BATCH_INTERVAL_SECONDS" envDefault:"60" unit:"s" min:"1" max:"86400" doc:"How often it does."`
+	BatchMaxEvents int    `env:"AQUIFER_DRAIN_BATCH_MAX_EVENTS" envDefault:"1000" min:"1" max:"10000" doc:"Jobs in one message at most."`
+}
+
+// interval is how often the sink is told in the meantime; 0: not at all.
+func (d DrainConfig) interval() time.Duration {
+	if !d.BatchEnabled {
+		return 0
+	}
+	return seconds(d.BatchSeconds)
+}
+
+// ValkeyConfig is the Valkey that the nodes of a region share.
+type ValkeyConfig struct {
+	URL     string `section:"Valkey" env:"AQUIFER_VALKEY_URL" unit:"URL" secret:"user" doc:"redis://, rediss://, valkey:// or valkeys://, with user, password, host, port and database; addr= for further addresses, master_set= for Sentinel."`
+	CAFile  string `env:"AQUIFER_VALKEY_CA_FILE" unit:"path" doc:"Certificates to trust in place of the system's, in PEM form."`
+	HashTag string `env:"AQUIFER_VALKEY_HASHTAG" doc:"Part of the keys' names that keeps them in one place of a Valkey Cluster; empty for any other Valkey."`
+}
+
+// RemoteConfig is what the nodes of a region remember together, in their Valkey.
+type RemoteConfig struct {
+	IdempotencyEnabled bool   `section:"Region-wide keys and results" env:"AQUIFER_REMOTE_IDEMPOTENCY_ENABLED" envDefault:"false" doc:"Makes a key one job in the whole region: it is claimed in Valkey before its job is stored."`
+	TimeoutMS          int    `env:"AQUIFER_REMOTE_IDEMPOTENCY_TIMEOUT_MS" envDefault:"25" unit:"ms" min:"1" max:"10000" doc:"How long a caller waits for Valkey at most; then the node decides alone. Lower: callers wait less for a Valkey that is ill. Higher: one that is only slow is still heard."`
+	IdempotencyPrefix  string `env:"AQUIFER_REMOTE_IDEMPOTENCY_PREFIX" envDefault:"aqueduct:idempotency:" doc:"What the names of the keys begin with in Valkey."`
+	TTLSeconds         int    `env:"AQUIFER_REMOTE_IDEMPOTENCY_TTL_SECONDS" envDefault:"7200" unit:"s" min:"1" max:"31536000" doc:"How long an ended job's key and result are kept there; one that has not ended keeps its key."`
+	ResultEnabled      bool   `env:"AQUIFER_REMOTE_RESULT_ENABLED" envDefault:"false" doc:"Keeps in Valkey what jobs answered, for GET /results at any node."`
+	ResultPrefix       string `env:"AQUIFER_REMOTE_RESULT_PREFIX" envDefault:"aqueduct:result:" doc:"What the names of the results begin with in Valkey."`
+	ResultMaxBytes     int    `env:"AQUIFER_REMOTE_RESULT_MAX_BYTES" envDefault:"65536" unit:"bytes" min:"0" max:"16777216" doc:"How much of an answer's body GET /results shows and Valkey keeps; 0 for none."`
+}
+
+// PruneTTL is how long a node that could not be reached is passed over.
+func (c ClusterConfig) PruneTTL() time.Duration { return seconds(c.PruneTTLSeconds) }
 
 // WALSyncInterval is the upper bound of the group commit window.
 func (p PebbleConfig) WALSyncInterval() time.Duration { return milliseconds(p.WALSyncIntervalMS) }

@@ -37,10 +37,14 @@ type Problem struct {
 	Name  string // variable, or path in the YAML file
 	Rule  string // what it must be
 	Value string // what it is
+	Err   error  // says rule and value in place of the two above, if they are not this package's to know
 }
 
-// String says which setting breaks which rule with which value.
+// String says which setting breaks which rule with which value, each of them once.
 func (p Problem) String() string {
+	if p.Err != nil {
+		return p.Name + ": " + strings.ReplaceAll(p.Err.Error(), "\n", "; ") // several may be joined
+	}
 	return fmt.Sprintf("%s must be %s, got %q", p.Name, p.Rule, p.Value)
 }
 
@@ -71,6 +75,9 @@ func FromEnv(environ []string, hostname string) (Config, []Warning, error) {
 		bad[p.Name] = true
 	}
 	for _, p := range c.problems() {
+		if p.Name == "AQUIFER_NODE_ID" && vars[p.Name] == "" && vars["AQUIFER_CLUSTER_SELF_ID"] != "" {
+			p.Name = "AQUIFER_CLUSTER_SELF_ID" // which the other one was taken from
+		}
 		if !bad[p.Name] {
 			problems = append(problems, p)
 		}
@@ -109,11 +116,11 @@ func (c *Config) parse(vars map[string]string) []Problem {
 			reflect.TypeFor[int]():      func(v string) (any, error) { n, err := parseInt(v, refuse); return int(n), err },
 			reflect.TypeFor[int64]():    func(v string) (any, error) { return parseInt(v, refuse) },
 			reflect.TypeFor[AutoInt]():  func(v string) (any, error) { return parseAuto(v, refuse) },
-			reflect.TypeFor[[]string](): func(v string) (any, error) { return parseList(v), nil },
+			reflect.TypeFor[[]string](): func(v string) (any, error) { return parseList(v, refuse) },
 		},
 	})
 	if err != nil && len(problems) == 0 {
-		problems = append(problems, Problem{Name: name, Rule: err.Error()})
+		problems = append(problems, Problem{Name: name, Err: err})
 	}
 	return problems
 }
@@ -125,9 +132,20 @@ func (c *Config) complete(vars map[string]string, hostname string) {
 	if c.Listen == "" {
 		c.Listen = portOnly(c.Port)
 	}
-	for _, name := range [...]string{vars["FLY_MACHINE_ID"], hostname} {
+	for _, name := range [...]string{c.Cluster.SelfID, vars["FLY_MACHINE_ID"], hostname} {
 		if c.NodeID == "" {
 			c.NodeID = name
+		}
+	}
+	if c.Cluster.ValkeyURL == "" {
+		c.Cluster.ValkeyURL = c.Valkey.URL
+	}
+	if c.Cluster.SelfID == "" {
+		c.Cluster.SelfID = c.NodeID
+	}
+	for _, hosts := range [...][]string{c.AllowedURLDomains, c.AllowedWebhookDomains, c.EgressAllow} {
+		for i := range hosts {
+			hosts[i] = strings.ToLower(hosts[i])
 		}
 	}
 }
@@ -169,13 +187,17 @@ func wholeNumber(v string) (int64, bool) {
 	return n, err == nil && v[0] != '+'
 }
 
-// parseList splits a comma list and drops what is empty.
-func parseList(v string) []string {
+// parseList splits a comma list and drops what is empty. If nothing is left, whoever wrote the list wanted something else
+// than none: as a list of secrets it would let everybody in.
+func parseList(v string, refuse refusal) ([]string, error) {
 	var list []string
 	for item := range strings.SplitSeq(v, ",") {
-		if item = strings.ToLower(strings.TrimSpace(item)); item != "" {
+		if item = strings.TrimSpace(item); item != "" {
 			list = append(list, item)
 		}
 	}
-	return list
+	if len(list) == 0 {
+		return nil, refuse("a list with an entry, or empty", v)
+	}
+	return list, nil
 }

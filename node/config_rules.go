@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aquifer-fleet/aquifer/cluster"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/registry"
 )
 
 // setting is one leaf of the tree: a variable with what its tags say about it.
@@ -18,7 +20,7 @@ type setting struct {
 	section, name, fallback, unit, doc string
 	min, max                           string // empty: no bound
 	oneof                              []string
-	secret                             bool
+	secret                             string // "true": all of it; "user": what stands before an @
 	value                              reflect.Value
 }
 
@@ -41,7 +43,7 @@ func leaves(tree reflect.Value, section string) []setting {
 				fallback: cmp.Or(tag.Get("envDefault"), tag.Get("default")),
 				unit:     tag.Get("unit"), doc: tag.Get("doc"),
 				min: tag.Get("min"), max: tag.Get("max"),
-				secret: tag.Get("secret") == "true",
+				secret: tag.Get("secret"),
 			}
 			if names := tag.Get("oneof"); names != "" {
 				s.oneof = strings.Split(names, ",")
@@ -60,7 +62,7 @@ func (c *Config) problems() []Problem {
 			list = append(list, Problem{Name: s.name, Rule: rule, Value: s.text()})
 		}
 	}
-	return append(append(list, c.formats()...), c.relations()...)
+	return slices.Concat(list, c.formats(), c.relations(), c.clusterProblems(), c.Drain.problems(), c.remoteProblems())
 }
 
 // broken returns the rule of its tags that the setting breaks, or "".
@@ -96,13 +98,29 @@ func (s setting) bounds() string {
 func (s setting) text() string {
 	switch v := s.value.Interface().(type) {
 	case []string:
-		return strings.Join(v, ",")
+		return s.redact(strings.Join(v, ","))
 	default:
-		if s.secret && !s.value.IsZero() {
-			return job.Redacted
-		}
-		return fmt.Sprint(v)
+		return s.redact(fmt.Sprint(v))
 	}
+}
+
+func (s setting) redact(text string) string {
+	switch {
+	case s.secret == "true" && text != "":
+		return job.Redacted
+	case s.secret == "user":
+		return withoutUser(text)
+	default:
+		return text
+	}
+}
+
+// withoutUser hides what stands before an @: in a URL that may be a password.
+func withoutUser(text string) string {
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		return job.Redacted + text[at:]
+	}
+	return text
 }
 
 // formats checks the texts that must have a form.
@@ -117,7 +135,8 @@ func (c *Config) formats() []Problem {
 	// An address made of a bad PORT has been reported already.
 	check(hostPort(c.Listen) || c.Listen == portOnly(c.Port), "AQUIFER_LISTEN", address, c.Listen)
 	check(c.DebugAddr == "" || hostPort(c.DebugAddr), "AQUIFER_DEBUG_ADDR", address, c.DebugAddr)
-	check(nodeName(c.NodeID), "AQUIFER_NODE_ID", "1 to 128 letters, digits and . _ : -", c.NodeID)
+	check(cluster.CheckID(c.NodeID) == nil, "AQUIFER_NODE_ID", cluster.IDRule, c.NodeID)
+	check(c.Registry.URL == "" || registry.ValidURL(c.Registry.URL), "AQUIFER_REGISTRY_URL", registry.URLRule, withoutUser(c.Registry.URL))
 	const domain = "a list of host names without scheme, port or wildcard"
 	for _, d := range c.AllowedURLDomains {
 		check(hostName(d), "AQUIFER_ALLOWED_URL_DOMAINS", domain, d)
@@ -161,11 +180,6 @@ func hostPort(s string) bool {
 	}
 	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
-}
-
-// nodeName reports whether a name can stand in a header and in a log without quotes.
-func nodeName(s string) bool {
-	return len(s) > 0 && len(s) <= 128 && strings.Trim(s, hostChars+"ABCDEFGHIJKLMNOPQRSTUVWXYZ_:") == ""
 }
 
 const hostChars = "abcdefghijklmnopqrstuvwxyz0123456789.-"

@@ -7,14 +7,14 @@ import (
 	"io"
 	"maps"
 	"math"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
 // Target is what the operator allows one target, or one webhook receiver.
@@ -22,17 +22,19 @@ type Target struct {
 	RPS           float64 // requests per second
 	MaxConcurrent int
 	Timeout       time.Duration // of one attempt; 0 means no limit
+	SlowStart     bool          // begin slowly when it starts from nothing
+	ShareByUse    bool          // tenants share what their calls use of it, not the number of calls
 }
 
 // Targets is what the operator allows each of them.
 type Targets struct {
 	Default Target
-	Hosts   map[string]Target // by host[:port] in lower case
+	Hosts   map[string]Target // by job.HostOf
 }
 
 // For returns what is allowed for host[:port] as in the URL.
 func (t Targets) For(host string) Target {
-	if target, ok := t.Hosts[strings.ToLower(host)]; ok {
+	if target, ok := t.Hosts[job.HostOf(host)]; ok {
 		return target
 	}
 	return t.Default
@@ -50,6 +52,8 @@ type block struct {
 	RPS           *float64 `yaml:"rps"`
 	MaxConcurrent *int     `yaml:"max_concurrent"`
 	Timeout       *int     `yaml:"timeout"`
+	SlowStart     *bool    `yaml:"slow_start"`
+	ShareBy       *string  `yaml:"share_by"`
 }
 
 // Bounds of the values in the file, and the defaults where it sets none.
@@ -65,7 +69,7 @@ func (c *Config) readTargets() []Problem {
 	if c.ConfigPath != "" {
 		var err error
 		if data, err = os.ReadFile(c.ConfigPath); err != nil {
-			return []Problem{{Name: "CONFIG_PATH", Rule: "a file that can be read (" + err.Error() + ")", Value: c.ConfigPath}}
+			return []Problem{{Name: "CONFIG_PATH", Err: err}}
 		}
 	}
 	f, err := decodeTargets(data)
@@ -78,7 +82,7 @@ func (c *Config) readTargets() []Problem {
 			problems = append(problems, at.problem(e))
 		}
 	case err != nil:
-		return []Problem{{Name: "CONFIG_PATH", Rule: "a valid file (" + err.Error() + ")", Value: c.ConfigPath}}
+		return []Problem{{Name: "CONFIG_PATH", Err: fmt.Errorf("%s: %w", c.ConfigPath, err)}}
 	default:
 		c.Targets, c.Webhooks = f.resolve(c.AttemptTimeout())
 		problems = f.problems()
@@ -116,7 +120,7 @@ func (f targetsFile) resolve(timeout time.Duration) (targets, webhooks Targets) 
 	targets = Targets{Default: base, Hosts: make(map[string]Target, len(f.Upstreams))}
 	webhooks = Targets{Default: f.Webhooks.over(base), Hosts: make(map[string]Target, len(f.Upstreams))}
 	for key, block := range f.Upstreams {
-		host := strings.ToLower(key)
+		host := job.HostOf(key)
 		targets.Hosts[host] = block.over(base)
 		webhooks.Hosts[host] = f.Webhooks.over(targets.Hosts[host])
 	}
@@ -135,12 +139,21 @@ func (b block) over(t Target) Target {
 		// The bounds keep a number that is out of range out of range after the multiplication.
 		t.Timeout = time.Duration(min(max(*b.Timeout, -1), math.MaxInt32)) * time.Second
 	}
+	if b.SlowStart != nil {
+		t.SlowStart = *b.SlowStart
+	}
+	if b.ShareBy != nil {
+		t.ShareByUse = *b.ShareBy == shareByUse
+	}
 	return t
 }
 
 // problems lists what breaks a rule in the block, with the values as they stand there.
 func (b block) problems(path string) []Problem {
 	list := b.over(Target{RPS: defaultRPS, MaxConcurrent: defaultMaxConcurrent}).problems(path)
+	if by := b.ShareBy; by != nil && *by != shareByUse && *by != shareByDispatch {
+		list = append(list, Problem{Name: path + ".share_by", Rule: shareByRule, Value: *by})
+	}
 	for i := range list {
 		if list[i].Name == path+".timeout" {
 			list[i].Value = strconv.Itoa(*b.Timeout) // over has cut it
@@ -152,16 +165,17 @@ func (b block) problems(path string) []Problem {
 // problems lists what breaks a rule in the blocks of the file, each under the block's own path.
 func (f targetsFile) problems() []Problem {
 	list := append(f.Defaults.problems("defaults"), f.Webhooks.problems("webhooks")...)
-	seen := make(map[string]bool, len(f.Upstreams))
+	first := make(map[string]string, len(f.Upstreams)) // the key of each host
 	for _, key := range slices.Sorted(maps.Keys(f.Upstreams)) {
-		path, host := "upstreams."+key, strings.ToLower(key)
-		if !hostKey(key) {
-			list = append(list, Problem{Name: path, Rule: hostRule, Value: key})
+		path, host := "upstreams."+key, job.HostOf(key)
+		if !job.ValidHost(key) {
+			list = append(list, Problem{Name: path, Err: badName(hostRule)})
 		}
-		if seen[host] {
-			list = append(list, Problem{Name: path, Rule: "the only entry of this host", Value: key})
+		if other, twice := first[host]; twice {
+			list = append(list, Problem{Name: path, Err: badName(fmt.Sprintf("of another host than %q", other))})
+		} else {
+			first[host] = key
 		}
-		seen[host] = true
 		list = append(list, f.Upstreams[key].problems(path)...)
 	}
 	return list
@@ -171,6 +185,9 @@ func (f targetsFile) problems() []Problem {
 func (t Targets) problems(path string) []Problem {
 	list := t.Default.problems(path + ".Default")
 	for _, host := range slices.Sorted(maps.Keys(t.Hosts)) {
+		if name := job.HostOf(host); name != host {
+			list = append(list, Problem{Name: path + ".Hosts", Rule: "by job.HostOf, which is " + strconv.Quote(name), Value: host})
+		}
 		list = append(list, t.Hosts[host].problems(path+"."+host)...)
 	}
 	return list
@@ -190,14 +207,14 @@ func (t Target) problems(path string) []Problem {
 }
 
 // What the file must say.
-const hostRule = "host or host:port as in the URL"
+const (
+	hostRule    = "host or host:port as in the URL"
+	shareByRule = shareByDispatch + " or " + shareByUse
+
+	shareByDispatch = "dispatch" // each call counts the same
+	shareByUse      = "use"      // a call counts by the part of the target's rate or slots that it takes
+)
 
 func rpsRule() string           { return fmt.Sprintf("a number above 0 and at most %d", maxRPS) }
 func maxConcurrentRule() string { return fmt.Sprintf("a whole number, 1 to %d", maxMaxConcurrent) }
 func timeoutRule() string       { return fmt.Sprintf("whole seconds from 0 to %.0f", maxTimeout.Seconds()) }
-
-// hostKey reports whether a name in the file can be the host of a URL.
-func hostKey(key string) bool {
-	u, err := url.Parse("http://" + key)
-	return err == nil && u.Host == key && u.Hostname() != ""
-}

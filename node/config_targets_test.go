@@ -13,7 +13,9 @@ defaults: {rps: 3}
 upstreams:
   API.example: {rps: 50, max_concurrent: 20, timeout: 300}
   localhost:9000: {timeout: 0}
-  "[::1]:9000": {max_concurrent: 5}
+  "[0::1]:9000": {max_concurrent: 5}
+  secure.example.:443: {rps: 7}
+  "127.1:08080": {rps: 8}
   empty.example:
 webhooks: {max_concurrent: 8}
 `))
@@ -23,7 +25,12 @@ webhooks: {max_concurrent: 8}
 		"localhost:9000":   {RPS: 3, MaxConcurrent: 1},
 		"[::1]:9000":       {RPS: 3, MaxConcurrent: 5, Timeout: 7 * time.Second},
 		"empty.example":    {RPS: 3, MaxConcurrent: 1, Timeout: 7 * time.Second},
-		"api.example:443":  {RPS: 3, MaxConcurrent: 1, Timeout: 7 * time.Second},
+		"[::1]:09000":      {RPS: 3, MaxConcurrent: 5, Timeout: 7 * time.Second},
+		"api.example:443":  {RPS: 50, MaxConcurrent: 20, Timeout: 300 * time.Second},
+		"Api.Example.:080": {RPS: 50, MaxConcurrent: 20, Timeout: 300 * time.Second},
+		"api.example:8080": {RPS: 3, MaxConcurrent: 1, Timeout: 7 * time.Second},
+		"secure.example":   {RPS: 7, MaxConcurrent: 1, Timeout: 7 * time.Second},
+		"0x7f000001:8080":  {RPS: 8, MaxConcurrent: 1, Timeout: 7 * time.Second},
 		"elsewhere.test:1": {RPS: 3, MaxConcurrent: 1, Timeout: 7 * time.Second},
 	} {
 		if got := c.Targets.For(host); got != want {
@@ -56,41 +63,59 @@ func TestEmptyFiles(t *testing.T) {
 }
 
 func TestBrokenFiles(t *testing.T) {
-	for _, tt := range []struct{ text, want string }{
-		{"defaults: [", "must be a valid file ("},
-		{"- rps: 1", `line 1 in FILE must be a block of defaults, upstreams and webhooks, got "a list"`},
-		{"default: {rps: 1}", `default in FILE must be one of defaults, upstreams, webhooks, got "default"`},
-		{"defaults:\n  rsp: 1", `defaults.rsp in FILE must be one of rps, max_concurrent, timeout, got "rsp"`},
-		{"webhooks: {rps: fast}", `webhooks.rps in FILE must be a number above 0 and at most 1000000000, got "fast"`},
-		{"upstreams: [a]", `upstreams in FILE must be a block with an entry for each host, got "a list"`},
-		{"upstreams: {a.example: 5}", `upstreams.a.example in FILE must be a block of rps, max_concurrent and timeout, got "5"`},
-		{"upstreams: {a: {rps: {b: 1}}}", `upstreams.a.rps in FILE must be a number above 0 and at most 1000000000, got "a block"`},
-		{"upstreams: {a: {timeout: 30s}}", `upstreams.a.timeout in FILE must be whole seconds from 0 to 86400, got "30s"`},
-		{"upstreams:\n  ? [a]\n  : {rps: 1}", "must be host or host:port as in the URL"},
-		{"upstreams: {a: {rps: 1}, a: {rps: 2}}", `upstreams.a in FILE must be there once, got "a"`},
-		{"upstreams: {a.example: {rps: 1}, A.example: {rps: 2}}", "upstreams.a.example in"},
-		{"defaults: {rps: 1}\n---\ndefaults: {rps: 2}", "it must be one document"},
-		{"defaults: {rps: 1}\n---\n[", "it must be one document"},
-		{"defaults: {rps: '2'}", `defaults.rps in FILE must be a number above 0 and at most 1000000000, got "2"`},
-		{"defaults: {max_concurrent: 1.5}", `defaults.max_concurrent in FILE must be a whole number, 1 to 65536, got "1.5"`},
-		{"defaults: {max_concurrent: 99999999999999999999}", `a whole number, 1 to 65536, got "99999999999999999999"`},
-		{"defaults: {rps: 0}", `defaults.rps in`},
-		{"defaults: {rps: -1}", `must be a number above 0 and at most 1000000000, got "-1"`},
-		{"defaults: {rps: .nan}", `got "NaN"`},
-		{"defaults: {rps: .inf}", `got "+Inf"`},
-		{"upstreams: {a: {max_concurrent: 0}}", `upstreams.a.max_concurrent in`},
-		{"webhooks: {timeout: -3}", `webhooks.timeout in FILE must be whole seconds from 0 to 86400, got "-3"`},
-		{"webhooks: {timeout: 9223372036854775807}", `whole seconds from 0 to 86400, got "9223372036854775807"`},
-		{"upstreams: {'https://a.example': {rps: 1}}", "must be host or host:port as in the URL"},
-		{"upstreams: {a.example/v1: {rps: 1}}", "must be host or host:port as in the URL"},
-		{"upstreams: {'': {rps: 1}}", "must be host or host:port as in the URL"},
-		{"upstreams: {'a:b': {rps: 1}}", "must be host or host:port as in the URL"},
-		{"upstreams: {'u@a.example': {rps: 1}}", "must be host or host:port as in the URL"},
+	const (
+		rps, slots = "must be a number above 0 and at most 1000000000", "must be a whole number, 1 to 65536"
+		seconds    = "must be whole seconds from 0 to 86400"
+		host       = "the name must be host or host:port as in the URL"
+	)
+	for _, tt := range []struct{ text, where, says string }{
+		{"defaults: [", "", "go-yaml load error in parser (while parsing a flow node) at L2.C1: did not find expected node content"},
+		{"- rps: 1", "line 1", `must be a block of defaults, upstreams and webhooks, got "a list"`},
+		{"default: {rps: 1}", "default", `the name must be one of defaults, upstreams, webhooks`},
+		{"defaults:\n  rsp: 1", "defaults.rsp", `the name must be one of rps, max_concurrent, timeout, slow_start, share_by`},
+		{"webhooks: {rps: fast}", "webhooks.rps", rps + `, got "fast"`},
+		{"upstreams: [a]", "upstreams", `must be a block with an entry for each host, got "a list"`},
+		{"upstreams: {a.example: 5}", "upstreams.a.example", `must be a block of rps, max_concurrent, timeout, slow_start and share_by, got "5"`},
+		{"upstreams: {a: {rps: {b: 1}}}", "upstreams.a.rps", rps + `, got "a block"`},
+		{"upstreams: {a: {timeout: 30s}}", "upstreams.a.timeout", seconds + `, got "30s"`},
+		{"upstreams:\n  ? [a]\n  : {rps: 1}", "upstreams.", host},
+		{"upstreams: {a: {rps: 1}, a: {rps: 2}}", "upstreams.a", `the name must be there once`},
+		{
+			"upstreams: {a.example: {rps: 1}, A.example: {rps: 2}}",
+			"upstreams.a.example", `the name must be of another host than "A.example"`,
+		},
+		{"upstreams: {a.example: {rps: 1}, 'a.example.:443': {rps: 2}}", "upstreams.a.example.:443", `the name must be of another host than "a.example"`},
+		{"upstreams: {'127.1:81': {rps: 1}, '[::ffff:127.0.0.1]:0081': {rps: 2}}", "upstreams.[::ffff:127.0.0.1]:0081", `the name must be of another host than "127.1:81"`},
+		{"upstreams: {'a.example:65536': {rps: 1}}", "upstreams.a.example:65536", host},
+		{"upstreams: {bücher.example: {rps: 1}}", "upstreams.bücher.example", host},
+		{"defaults: {rps: 1}\n---\ndefaults: {rps: 2}", "", "it must be one document"},
+		{"defaults: {rps: 1}\n---\n[", "", "it must be one document"},
+		{"defaults: {rps: '2'}", "defaults.rps", rps + `, got "2"`},
+		{"defaults: {max_concurrent: 1.5}", "defaults.max_concurrent", slots + `, got "1.5"`},
+		{"defaults: {max_concurrent: 99999999999999999999}", "defaults.max_concurrent", slots + `, got "99999999999999999999"`},
+		{"defaults: {slow_start: maybe}", "defaults.slow_start", `must be true or false, got "maybe"`},
+		{"webhooks: {share_by: [use]}", "webhooks.share_by", `must be dispatch or use, got "a list"`},
+		{"webhooks: {share_by: turns}", "webhooks.share_by", `must be dispatch or use, got "turns"`},
+		{"defaults: {rps: 0}", "defaults.rps", rps + `, got "0"`},
+		{"defaults: {rps: -1}", "defaults.rps", rps + `, got "-1"`},
+		{"defaults: {rps: .nan}", "defaults.rps", rps + `, got "NaN"`},
+		{"defaults: {rps: .inf}", "defaults.rps", rps + `, got "+Inf"`},
+		{"upstreams: {a: {max_concurrent: 0}}", "upstreams.a.max_concurrent", slots + `, got "0"`},
+		{"webhooks: {timeout: -3}", "webhooks.timeout", seconds + `, got "-3"`},
+		{"webhooks: {timeout: 9223372036854775807}", "webhooks.timeout", seconds + `, got "9223372036854775807"`},
+		{"upstreams: {'https://a.example': {rps: 1}}", "upstreams.https://a.example", host},
+		{"upstreams: {a.example/v1: {rps: 1}}", "upstreams.a.example/v1", host},
+		{"upstreams: {'': {rps: 1}}", "upstreams.", host},
+		{"upstreams: {'a:b': {rps: 1}}", "upstreams.a:b", host},
+		{"upstreams: {'u@a.example': {rps: 1}}", "upstreams.u@a.example", host},
 	} {
 		path := writeFile(t, tt.text)
-		problems := problemsOf(t, "CONFIG_PATH="+path)
-		if len(problems) != 1 || !strings.Contains(problems[0].String(), strings.ReplaceAll(tt.want, "FILE", path)) {
-			t.Errorf("%q: got %v, want %q", tt.text, problems, tt.want)
+		want := about(tt.where+" in "+path, tt.says)
+		if tt.where == "" { // the file as a whole
+			want = about("CONFIG_PATH: "+path, tt.says)
+		}
+		if got := problemsOf(t, "CONFIG_PATH="+path); len(got) != 1 || got[0].String() != want {
+			t.Errorf("%q: got %q, want %q", tt.text, got, want)
 		}
 	}
 }

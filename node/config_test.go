@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,23 @@ func problemsOf(t *testing.T, environ ...string) []Problem {
 	return bad.Problems
 }
 
+// checkRefusal wants the last variable alone to be wrong, and that to be put into these words.
+func checkRefusal(t *testing.T, says string, environ ...string) {
+	t.Helper()
+	name, _, _ := strings.Cut(environ[len(environ)-1], "=")
+	if got, want := problemsOf(t, environ...), about(name, says); len(got) != 1 || got[0].String() != want {
+		t.Errorf("%q: got %q, want %q", environ, got, want)
+	}
+}
+
+// about is what is said of a name: that it must be something, or what is wrong there.
+func about(name, says string) string {
+	if strings.HasPrefix(says, "must ") {
+		return name + " " + says
+	}
+	return name + ": " + says
+}
+
 func TestDefaults(t *testing.T) {
 	c := mustConfig(t)
 	pace := Target{RPS: 2, MaxConcurrent: 1, Timeout: 2 * time.Minute}
@@ -56,10 +74,24 @@ func TestDefaults(t *testing.T) {
 		Listen: ":8080", Port: 8080, NodeID: "host-1", DBPath: "aquifer.db",
 		Pebble:     PebbleConfig{WALSyncIntervalMS: 5, FlushIntervalMS: 100, CacheMB: 64},
 		DBMaxBytes: Auto, MaxSyncLagMS: 1000, MaxBodyBytes: 1 << 20, MemoryLimitMB: Auto, RetryAfterSeconds: 5,
+		Pacing: PacingConfig{
+			AccountQueue: "on", HintTTLSeconds: 30, IdleTimeoutSeconds: 300, MaxPendingPerUpstream: 10_000, MaxPendingWebhooks: 1000,
+		},
+		Breaker: BreakerConfig{RetryMultiplier: 3, CooldownSeconds: 5},
+		Inbound: InboundConfig{BenchmarkRPS: 400, StartPercent: 40},
+		Drain:   DrainConfig{Sink: "webhook", TimerSeconds: 45, BatchSeconds: 60, BatchMaxEvents: 1000},
+		Cluster: ClusterConfig{
+			Provider: "static", SelfID: "host-1", MaxActiveUsers: 100, PruneTTLSeconds: 30, GossipBind: ":7946",
+			ValkeyPrefix: "aqueduct:", ValkeyTimeoutMS: 50, HeartbeatSecs: 5, InstanceTTLSecs: 15, IdleSecs: 300,
+		},
+		Remote: RemoteConfig{
+			TimeoutMS: 25, IdempotencyPrefix: "aqueduct:idempotency:", TTLSeconds: 7200, ResultPrefix: "aqueduct:result:", ResultMaxBytes: 65536,
+		},
 		AttemptTimeoutSeconds: 120, RetryMaxBackoffSeconds: 300, RetryAfterMaxSeconds: 3600,
 		MaxResponseBytes: 16 << 20, Egress: "any",
 		ResultMaxBytes: 64 << 10, QueuedTTLSeconds: 86400, CompletedTTLSeconds: 1800, FailedTTLSeconds: 7200,
 		StreamDeliveryWaitMS: 2000, StreamMaxSeconds: 3600,
+		Registry:               RegistryConfig{IntervalSeconds: 15},
 		ShutdownTimeoutSeconds: 30, ShutdownQuiesceMS: 500, Log: "auto", LogLevel: "info",
 		Targets:  Targets{Default: pace, Hosts: map[string]Target{}},
 		Webhooks: Targets{Default: pace, Hosts: map[string]Target{}},
@@ -103,50 +135,57 @@ func TestBooleans(t *testing.T) {
 	}
 }
 
+// What is wrong is said with name, rule and value, each of them once.
 func TestBadValues(t *testing.T) {
-	for _, tt := range []struct{ variable, rule string }{
-		{"AQUIFER_IDEMPOTENCY_STRICT=on", "must be 1, true, yes, 0, false or no"},
-		{"AQUIFER_IDEMPOTENCY_STRICT= true", "must be 1, true"},
-		{"AQUIFER_RETRY_AFTER_SECONDS=five", "must be a whole number"},
-		{"AQUIFER_RETRY_AFTER_SECONDS=0", "must be a whole number, 1 to 60"},
-		{"AQUIFER_RETRY_AFTER_SECONDS=1.5", "must be a whole number"},
-		{"AQUIFER_RETRY_AFTER_SECONDS=+5", "must be a whole number"},
-		{"AQUIFER_RETRY_AFTER_SECONDS=5 ", "must be a whole number"},
-		{"AQUIFER_RETRY_AFTER_SECONDS=0x5", "must be a whole number"},
-		{"AQUIFER_RETRY_AFTER_SECONDS=99999999999999999999", "must be a whole number"},
-		{"AQUIFER_FOLLOW_REDIRECTS=6", "must be a whole number, 0 to 5"},
-		{"AQUIFER_MAX_BODY_BYTES=-1", "must be a whole number, at least 0"},
-		{"AQUIFER_MEMORY_LIMIT_MB=-1", "must be auto or a whole number of at least 0"},
-		{"AQUIFER_MEMORY_LIMIT_MB=half", "must be auto or"},
-		{"AQUIFER_SHUTDOWN_TIMEOUT_SECONDS=0", "must be a whole number, 1"},
-		{"AQUIFER_SHUTDOWN_QUIESCE_MS=30000", "must be less than AQUIFER_SHUTDOWN_TIMEOUT_SECONDS (30)"},
-		{"AQUIFER_MAX_SYNC_LAG_MS=100", "must be 0 or above AQUIFER_PEBBLE_FLUSH_INTERVAL_MS (100)"},
-		{"AQUIFER_EGRESS=private", "must be one of any, public"},
-		{"AQUIFER_LOG=xml", "must be one of auto, json, text"},
-		{"AQUIFER_LOG_LEVEL=loud", "must be one of debug, info, warn, error"},
-		{"PORT=http", "must be a whole number"},
-		{"PORT=65536", "must be a whole number, 1 to 65535"},
-		{"AQUIFER_LISTEN=8080", "must be host:port"},
-		{"AQUIFER_LISTEN=:99999", "must be host:port"},
-		{"AQUIFER_DEBUG_ADDR=localhost", "must be host:port"},
-		{"AQUIFER_NODE_ID=a\r\nb", "must be 1 to 128 letters"},
-		{"AQUIFER_NODE_ID=" + strings.Repeat("n", 129), "must be 1 to 128 letters"},
-		{"AQUIFER_ALLOWED_URL_DOMAINS=a.example,https://b.example", "must be a list of host names"},
-		{"AQUIFER_ALLOWED_URL_DOMAINS=*.example", "must be a list of host names"},
-		{"AQUIFER_ALLOWED_WEBHOOK_DOMAINS=b.example:443", "must be a list of host names"},
-		{"AQUIFER_EGRESS_ALLOW=10.0.0.0/33", "must be a list of host names, addresses or CIDRs"},
-		{"CONFIG_PATH=/no/such/file", "must be a file that can be read"},
+	const number, hosts = "must be a whole number", "must be a list of host names without scheme, port or wildcard"
+	for _, tt := range []struct{ variable, says string }{
+		{"AQUIFER_IDEMPOTENCY_STRICT=on", `must be 1, true, yes, 0, false or no, got "on"`},
+		{"AQUIFER_IDEMPOTENCY_STRICT= true", `must be 1, true, yes, 0, false or no, got " true"`},
+		{"AQUIFER_RETRY_AFTER_SECONDS=five", number + `, got "five"`},
+		{"AQUIFER_RETRY_AFTER_SECONDS=0", number + `, 1 to 60, got "0"`},
+		{"AQUIFER_RETRY_AFTER_SECONDS=1.5", number + `, got "1.5"`},
+		{"AQUIFER_RETRY_AFTER_SECONDS=+5", number + `, got "+5"`},
+		{"AQUIFER_RETRY_AFTER_SECONDS=5 ", number + `, got "5 "`},
+		{"AQUIFER_RETRY_AFTER_SECONDS=0x5", number + `, got "0x5"`},
+		{"AQUIFER_RETRY_AFTER_SECONDS=99999999999999999999", number + `, got "99999999999999999999"`},
+		{"AQUIFER_FOLLOW_REDIRECTS=6", number + `, 0 to 5, got "6"`},
+		{"AQUIFER_MAX_BODY_BYTES=-1", number + `, at least 0, got "-1"`},
+		{"AQUIFER_MEMORY_LIMIT_MB=-1", `must be auto or a whole number of at least 0, got "-1"`},
+		{"AQUIFER_MEMORY_LIMIT_MB=half", `must be auto or a whole number of at least 0, got "half"`},
+		{"AQUIFER_SHUTDOWN_TIMEOUT_SECONDS=0", number + `, 1 to 3600, got "0"`},
+		{"AQUIFER_SHUTDOWN_QUIESCE_MS=30000", `must be less than AQUIFER_SHUTDOWN_TIMEOUT_SECONDS (30), got "30000"`},
+		{
+			"AQUIFER_MAX_SYNC_LAG_MS=100",
+			`must be 0 or above AQUIFER_PEBBLE_FLUSH_INTERVAL_MS (100), else new jobs are always refused, got "100"`,
+		},
+		{"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER=0", number + `, 1 to 100, got "0"`},
+		{"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER=2.5", number + `, got "2.5"`},
+		{"AQUIFER_PROXY_BREAKER_DEFAULT_COOLDOWN_SECONDS=0", number + `, 1 to 3600, got "0"`},
+		{"AQUIFER_EGRESS=private", `must be one of any, public, got "private"`},
+		{"AQUIFER_LOG=xml", `must be one of auto, json, text, got "xml"`},
+		{"AQUIFER_LOG_LEVEL=loud", `must be one of debug, info, warn, error, got "loud"`},
+		{"PORT=http", number + `, got "http"`},
+		{"PORT=65536", number + `, 1 to 65535, got "65536"`},
+		{"AQUIFER_LISTEN=8080", `must be host:port with a port from 0 to 65535, got "8080"`},
+		{"AQUIFER_LISTEN=:99999", `must be host:port with a port from 0 to 65535, got ":99999"`},
+		{"AQUIFER_DEBUG_ADDR=localhost", `must be host:port with a port from 0 to 65535, got "localhost"`},
+		{"AQUIFER_NODE_ID=a\r\nb", `must be 1 to 128 visible ASCII characters without "," and "=", got "a\r\nb"`},
+		{"AQUIFER_NODE_ID=a=b", `must be 1 to 128 visible ASCII characters without "," and "=", got "a=b"`},
+		{"AQUIFER_CLUSTER_SELF_ID=a b", `must be 1 to 128 visible ASCII characters without "," and "=", got "a b"`},
+		{"AQUIFER_PEER_SECRET=,", `must be a list with an entry, or empty, got ","`},
+		{"AQUIFER_PEER_SECRET=  ", `must be a list with an entry, or empty, got "  "`},
+		{"AQUIFER_CLUSTER_GOSSIP_KEY= , ,", `must be a list with an entry, or empty, got " , ,"`},
+		{"AQUIFER_ALLOWED_URL_DOMAINS=,", `must be a list with an entry, or empty, got ","`},
+		{"AQUIFER_NODE_ID=" + strings.Repeat("n", 129), `must be 1 to 128 visible ASCII characters without "," and "=", got "` + strings.Repeat("n", 129) + `"`},
+		{"AQUIFER_ALLOWED_URL_DOMAINS=a.example,https://b.example", hosts + `, got "https://b.example"`},
+		{"AQUIFER_ALLOWED_URL_DOMAINS=*.example", hosts + `, got "*.example"`},
+		{"AQUIFER_ALLOWED_WEBHOOK_DOMAINS=b.example:443", hosts + `, got "b.example:443"`},
+		{"AQUIFER_REGISTRY_URL=canalis:8080/x", `must be an absolute http or https URL without credentials and fragment, got "canalis:8080/x"`},
+		{"AQUIFER_REGISTRY_INTERVAL_SECONDS=0", number + `, 1 to 3600, got "0"`},
+		{"AQUIFER_EGRESS_ALLOW=10.0.0.0/33", `must be a list of host names, addresses or CIDRs, got "10.0.0.0/33"`},
+		{"CONFIG_PATH=/no/such/file", "open /no/such/file: no such file or directory"},
 	} {
-		name, value, _ := strings.Cut(tt.variable, "=")
-		problems := problemsOf(t, tt.variable)
-		if len(problems) != 1 {
-			t.Errorf("%s: got %d problems: %v", tt.variable, len(problems), problems)
-			continue
-		}
-		p := problems[0]
-		if p.Name != name || !strings.Contains(p.String(), tt.rule) || !strings.Contains(value, p.Value) {
-			t.Errorf("%s: got %q, want the rule %q", tt.variable, p.String(), tt.rule)
-		}
+		checkRefusal(t, tt.says, tt.variable)
 	}
 }
 
@@ -156,7 +195,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	want := fmt.Sprintf(`the configuration is not valid:
   PORT must be a whole number, got "x"
   AQUIFER_LOG must be one of auto, json, text, got "y"
-  AQUIFER_NODE_ID must be 1 to 128 letters, digits and . _ : -, got ""
+  AQUIFER_NODE_ID must be 1 to 128 visible ASCII characters without "," and "=", got ""
   AQUIFER_EGRESS_ALLOW must be a list of host names, addresses or CIDRs, got "/"
   defaults.rps in %[1]s must be a number above 0 and at most 1000000000, got "0"
   webhooks.max_concurrent in %[1]s must be a whole number, 1 to 65536, got "0"`, path)
@@ -177,18 +216,19 @@ func TestLists(t *testing.T) {
 
 func TestUnknownNames(t *testing.T) {
 	_, warnings, err := FromEnv([]string{
-		"AQUIFER_MAX_BODY_BYTE=1", "AQUIFER_LOGLEVEL=info", "AQUIFER_DRAIN_ENABLED=1", "AQUIFER_STORE_BACKEND=pebble",
+		"AQUIFER_MAX_BODY_BYTE=1", "AQUIFER_LOGLEVEL=info", "AQUIFER_A2A_ENABLED=1", "AQUIFER_STORE_BACKEND=pebble",
 		"AQUIFER_IDLE_TIMEOUT_SECONDS=300", "AQUIFERS=1", "AQUIFER_FOO=1", "HOME=/", "AQUIFER_LOG=json",
+		"AQUIFER_PROXY_DIRECT_ATTEMPT_TIMEOUT_SECONDS=3", "AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER=3",
 	}, "h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Warning{
-		{"AQUIFER_DRAIN_ENABLED", "this build does not support it; it has no effect"},
+		{"AQUIFER_A2A_ENABLED", "this build does not support it; it has no effect"},
 		{"AQUIFER_FOO", "nobody knows this name"},
-		{"AQUIFER_IDLE_TIMEOUT_SECONDS", "this build does not support it; it has no effect"},
 		{"AQUIFER_LOGLEVEL", "nobody knows this name; the nearest known one is AQUIFER_LOG_LEVEL"},
 		{"AQUIFER_MAX_BODY_BYTE", "nobody knows this name; the nearest known one is AQUIFER_MAX_BODY_BYTES"},
+		{"AQUIFER_PROXY_DIRECT_ATTEMPT_TIMEOUT_SECONDS", "this build does not support it; it has no effect"},
 		{"AQUIFER_STORE_BACKEND", "this build does not support it; it has no effect"},
 	}
 	if !reflect.DeepEqual(warnings, want) {
@@ -227,10 +267,19 @@ func TestSecretsAreRedacted(t *testing.T) {
 		Set   string `env:"AQUIFER_A" secret:"true" oneof:"x,y"`
 		Unset string `env:"AQUIFER_B" secret:"true"`
 		Open  string `env:"AQUIFER_C"`
-	}{Set: "hunter2", Open: "shown"}
-	list := leaves(reflect.ValueOf(tree), "")
-	if got := []string{list[0].text(), list[1].text(), list[2].text()}; !reflect.DeepEqual(got, []string{"[redacted]", "", "shown"}) {
+		User  string `env:"AQUIFER_D" secret:"user"`
+		None  string `env:"AQUIFER_E" secret:"user"`
+	}{Set: "hunter2", Open: "shown", User: "http://hunter2@host/", None: "http://host/"}
+	var got []string
+	for _, s := range leaves(reflect.ValueOf(tree), "") {
+		got = append(got, s.text())
+	}
+	if !slices.Equal(got, []string{"[redacted]", "", "shown", "[redacted]@host/", "http://host/"}) {
 		t.Errorf("shown as %q", got)
+	}
+	bad := problemsOf(t, "AQUIFER_REGISTRY_URL=http://me:hunter2@canalis/register")
+	if len(bad) != 1 || bad[0].Value != "[redacted]@canalis/register" {
+		t.Errorf("refused with %v", bad)
 	}
 }
 
@@ -282,6 +331,11 @@ func TestValidateOfAHandMadeConfig(t *testing.T) {
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "Targets.api.example.rps must be a number above 0") {
 		t.Errorf("got %v", err)
 	}
+	c = mustConfig(t)
+	c.Webhooks.Hosts["API.example:80"] = c.Webhooks.Default
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `Webhooks.Hosts must be by job.HostOf, which is "api.example", got "API.example:80"`) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // Every variable says what it does, and a number in which unit or range.
@@ -293,6 +347,9 @@ func TestEveryVariableIsDescribed(t *testing.T) {
 		}
 		if s.value.CanInt() && s.bounds() == "" && s.value.Type() != reflect.TypeFor[AutoInt]() {
 			t.Errorf("%s needs a range", s.name)
+		}
+		if s.value.Kind() == reflect.Slice && s.unit == "" {
+			t.Errorf("%s needs a word for its entries", s.name)
 		}
 		seen[s.name] = true
 	}

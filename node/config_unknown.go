@@ -34,10 +34,8 @@ func isKnown(name string, known []setting) bool {
 // build does not have.
 func ofAnotherBuild(name string) bool {
 	for _, start := range [...]string{
-		"AQUIFER_A2A_", "AQUIFER_ACCOUNT_QUEUE", "AQUIFER_ADAPTER", "AQUIFER_CLUSTER_", "AQUIFER_DRAIN_",
-		"AQUIFER_FLY_", "AQUIFER_HINT_", "AQUIFER_IDLE_", "AQUIFER_INBOUND_", "AQUIFER_L8_", "AQUIFER_MAX_PENDING_",
-		"AQUIFER_METRICS_", "AQUIFER_PEER_", "AQUIFER_PROXY_", "AQUIFER_REDIRECT_", "AQUIFER_REGISTRY_",
-		"AQUIFER_REMOTE_", "AQUIFER_STORE_BACKEND", "AQUIFER_VALKEY_", "AQUIFER_WS_",
+		"AQUIFER_A2A_", "AQUIFER_ADAPTER", "AQUIFER_FLY_", "AQUIFER_L8_", "AQUIFER_PROXY_DIRECT_",
+		"AQUIFER_REDIRECT_", "AQUIFER_STORE_BACKEND", "AQUIFER_WS_",
 	} {
 		if strings.HasPrefix(name, start) {
 			return true

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -55,15 +56,23 @@ func (at spots) note(n *yaml.Node, path []string) {
 // problem says in an operator's words what the decoder has against something in the file.
 func (at spots) problem(e *yaml.LoadError) Problem {
 	s := at[yaml.Mark{Line: e.Mark.Line, Column: e.Mark.Column}]
-	p := Problem{Name: strings.Join(s.path, "."), Rule: s.rule(), Value: s.value}
-	if s.name && strings.Contains(e.Message, "already defined") {
-		p.Rule = "there once"
-	}
+	p := Problem{Name: strings.Join(s.path, ".")}
 	if p.Name == "" {
 		p.Name = "line " + strconv.Itoa(e.Mark.Line)
 	}
+	switch {
+	case s.name && strings.Contains(e.Message, "already defined"):
+		p.Err = badName("there once")
+	case s.name:
+		p.Err = badName(s.rule())
+	default:
+		p.Rule, p.Value = s.rule(), s.value
+	}
 	return p
 }
+
+// badName says what the last name of a path must be; the path shows what it is.
+func badName(rule string) error { return fmt.Errorf("the name must be %s", rule) }
 
 // rule is what must stand at the spot.
 func (s spot) rule() string {
@@ -82,15 +91,19 @@ func (s spot) rule() string {
 	case inHost && depth == 1:
 		return "a block with an entry for each host"
 	case s.name:
-		return "one of rps, max_concurrent, timeout"
+		return "one of rps, max_concurrent, timeout, slow_start, share_by"
 	}
 	switch leaf := s.path[depth-1]; {
 	case depth == 1 || inHost && depth == 2:
-		return "a block of rps, max_concurrent and timeout"
+		return "a block of rps, max_concurrent, timeout, slow_start and share_by"
 	case leaf == "rps":
 		return rpsRule()
 	case leaf == "max_concurrent":
 		return maxConcurrentRule()
+	case leaf == "slow_start":
+		return "true or false"
+	case leaf == "share_by":
+		return shareByRule
 	default:
 		return timeoutRule()
 	}

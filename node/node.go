@@ -1,8 +1,8 @@
 // Package node assembles one Aquifer node: the configuration, the parts, how they are wired, how
 // they start and in which order they stop.
 //
-// New builds and starts nothing. Run opens the store, takes up all work that the last process left,
-// opens the doors, and returns when the node has stopped.
+// New builds and starts nothing. Run takes the ports, opens the store, takes up all work that the last
+// process left, serves, and returns when the node has stopped.
 package node
 
 import (
@@ -16,6 +16,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aquifer-fleet/aquifer/cluster/gossip"
 )
 
 // Deps are the seams between a node and the world. Zero fields mean the real thing.
@@ -24,6 +26,8 @@ type Deps struct {
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	// Dial opens every connection that the node makes; the egress guard holds in front of it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Gossip opens the ports at which nodes gossip.
+	Gossip gossip.Network
 	// FS is where the store lives.
 	FS vfs.FS
 	// Registry takes the node's metrics and serves them at /metrics.
@@ -63,8 +67,9 @@ type Node struct {
 
 	started  atomic.Bool
 	draining atomic.Bool
-	ready    chan struct{} // closed when the doors are open
-	addr     net.Addr      // set before ready is closed
+	regime   atomic.Pointer[regime] // nil until the store is open
+	ready    chan struct{}          // closed when the doors are open
+	addr     net.Addr               // set before ready is closed
 }
 
 // New returns a node that is not running. The error lists everything that is wrong with cfg.

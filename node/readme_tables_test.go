@@ -113,10 +113,11 @@ func metricsTable(t *testing.T) string {
 	return table
 }
 
-// workOnce runs a node that sends one job to itself, and stops it.
+// workOnce runs a node that sends one job to itself, and stops it. Nobody takes its registration.
 func workOnce(t *testing.T, registry *prometheus.Registry) {
 	t.Helper()
-	n, err := New(mustConfig(t, "AQUIFER_LISTEN=127.0.0.1:0", "AQUIFER_SHUTDOWN_QUIESCE_MS=0"), Deps{FS: vfs.NewMem(), Registry: registry})
+	n, err := New(mustConfig(t, "AQUIFER_LISTEN=127.0.0.1:0", "AQUIFER_SHUTDOWN_QUIESCE_MS=0",
+		"AQUIFER_REGISTRY_URL=http://127.0.0.1:1/"), Deps{FS: vfs.NewMem(), Registry: registry})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func TestReferenceIsComplete(t *testing.T) {
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	found := 0
-	for _, from := range []string{"../README.md", "../CONTRIBUTING.md", "../cmd/README.md", "../cmd/aquifer-bench/README.md", "README.md"} {
+	for _, from := range []string{"../README.md", "../CONTRIBUTING.md", "../cmd/README.md", "../cmd/aquifer-bench/README.md", "../registry/README.md", "../cluster/README.md", "../deploy/README.md", "README.md"} {
 		text, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)

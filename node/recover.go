@@ -44,14 +44,14 @@ func (r *recovery) run(ctx context.Context) (recovered, error) {
 }
 
 // interrupted counts the attempts that the last process did not survive. The jobs keep their places,
-// so they run again at once, unless they have no attempt left.
+// so they run again at once, unless they have no attempt left. One that cannot be read stays as it is.
 func (r *recovery) interrupted(ctx context.Context) (int, error) {
 	open, err := r.store.Interrupted(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, i := range open {
-		if err := r.interrupt(ctx, i); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := r.interrupt(ctx, i); err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
 	}

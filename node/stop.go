@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 )
 
@@ -22,15 +23,19 @@ func (n *Node) stop(p *parts, w *work, patience time.Duration) error {
 		timeout = closing
 	}
 	n.draining.Store(true)
+	p.registered.drain()
+	p.cluster.drain()
 	log.Info("draining", "timeout", timeout.String())
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 
-	pause(ctx, min(n.cfg.ShutdownQuiesce(), patience))
+	quiesce := min(n.cfg.ShutdownQuiesce(), patience/2)
+	fade(ctx, p.server, quiesce)
 	doors := make(chan error, 1)
 	go func() { doors <- p.server.Shutdown(ctx) }()
+	handed := 0
 	if patience > 0 {
-		p.settle(ctx, max(timeout-closing, timeout/2)-n.cfg.ShutdownQuiesce())
+		handed = n.empty(ctx, p, w, max(timeout-closing, timeout/2)-quiesce)
 	}
 
 	w.noTurns()
@@ -50,12 +55,26 @@ func (n *Node) stop(p *parts, w *work, patience time.Duration) error {
 	for _, s := range steps {
 		errs = append(errs, s.within(ending, log))
 	}
-	left := p.calls.Stats().Backlog + p.deliveries.Stats().Backlog
-	last, cancelLast := context.WithTimeout(context.Background(), closing)
-	defer cancelLast()
-	errs = append(errs, step{"store", p.close}.within(last, log))
+	left := p.backlog() - handed
+	telling, cancelTelling := context.WithTimeout(context.Background(), closing)
+	defer cancelTelling()
+	for _, s := range []step{
+		{"ledger", func() error { return n.flush(p) }}, {"registration", p.registered.withdraw},
+		{"region", func() error { p.region.close(); return nil }},
+	} {
+		errs = append(errs, s.within(telling, log))
+	}
+	errs = append(errs, step{"store", p.close}.alone(log))
 	log.Info("stopped", "left_on_disk", left)
 	return errors.Join(errs...)
+}
+
+// fade gives load balancers time to see the node leave. When they have had half of it, kept connections end: another
+// node that uses one just then can still connect anew, and is told.
+func fade(ctx context.Context, server *http.Server, quiesce time.Duration) {
+	pause(ctx, quiesce/2)
+	server.SetKeepAlivesEnabled(false)
+	pause(ctx, quiesce-quiesce/2)
 }
 
 // step is one named step of stopping.
@@ -81,6 +100,25 @@ func (s step) within(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
+// alone does the step with a bound of its own, whatever those before it have taken.
+func (s step) alone(log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	return s.within(ctx, log)
+}
+
+// empty gives the work to others, if there are any, or lets it end, but takes no longer than limit. It returns how many
+// jobs others have now.
+func (n *Node) empty(ctx context.Context, p *parts, w *work, limit time.Duration) (handed int) {
+	if p.moving == nil {
+		p.settle(ctx, limit)
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return n.handOver(ctx, p, w)
+}
+
 // settle waits until nothing is being sent, queued or owed, but no longer than limit: jobs first,
 // because each one that ends may owe a delivery. What waits for a retry does not count.
 func (p *parts) settle(ctx context.Context, limit time.Duration) {
@@ -100,10 +138,8 @@ func orElse(err error, otherwise func() error) error {
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -1,10 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -14,8 +15,11 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/agenda"
 	"github.com/aquifer-fleet/aquifer/node/api"
 	"github.com/aquifer-fleet/aquifer/node/dispatch"
+	"github.com/aquifer-fleet/aquifer/node/drain"
 	"github.com/aquifer-fleet/aquifer/node/egress"
 	"github.com/aquifer-fleet/aquifer/node/events"
+	"github.com/aquifer-fleet/aquifer/node/handoff"
+	"github.com/aquifer-fleet/aquifer/node/inbound"
 	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/pace"
@@ -28,12 +32,14 @@ import (
 // The wiring of a node. Calls go along the arrows; what comes back is a return value.
 //
 //	client -> api -> intake -> admit
+//	                   |-----> region                   Claim, Stored
 //	                   |-----> store                    Insert
 //	                   '-----> calls                    Reserve, Push
 //
 //	calls -> caller -> worker -> store                  Begin, Retry
 //	(queue)              |-----> dispatch -> egress -> target
 //	                     '-----> ending -> store        Finish: result and owed delivery
+//	                                |----> region       Ended, for the other nodes
 //	                                |----> hub          streams wake, one may confirm
 //	                                '----> deliveries   Reserve, Push
 //
@@ -44,30 +50,48 @@ import (
 //	   |----> calls, deliveries                         Resume, Push, Withdraw
 //	   '----> ending                                    deadlines
 //
+//	registered -> egress -> control plane               pings, beside all this
+//
 // At the start, recovery reads the store into calls and deliveries before anything moves.
 
 // parts are the pieces of a running node.
 type parts struct {
 	store      *pebblestore.Store
+	regime     *regime
 	egress     *egress.Client
 	calls      *queue.Queue
 	deliveries *queue.Queue
 	hub        *events.Hub
+	holds      *handoff.Holds // nil: the node hands nothing to others
 	ending     *worker.Ending
 	agenda     *agenda.Agenda
 	gate       *admit.Gate
+	admission  *admission
+	payloads   payloads
+	inbound    *inbound.Meter // nil: callers are told no rate
 	server     *http.Server
+	registered *registration
+	cluster    *membership  // nil: the node is in none
+	region     *region      // nil: the node remembers alone
+	drain      *drain.Drain // nil: the node is not handed over
+	moving     *moving      // nil: the node hands nothing to others
 	cfg        *Config
 
 	stopAttempts context.CancelFunc // cuts the attempts that are open
 }
 
-// assemble opens the store and builds the parts around it. Nothing moves yet.
-func (n *Node) assemble(ctx context.Context) (_ *parts, err error) {
+// assemble opens the store and builds the parts around it. Nothing moves yet. The API can be called at
+// port, if there is a control plane to tell.
+func (n *Node) assemble(ctx context.Context, port string) (_ *parts, err error) {
 	p := &parts{cfg: &n.cfg}
 	if p.store, err = n.openStore(ctx); err != nil {
 		return nil, err
 	}
+	p.regime = newRegime(&n.cfg, p.store, n.deps.Logger)
+	if err := p.regime.load(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("orders for targets: %w", err), p.store.Close())
+	}
+	n.regime.Store(p.regime)
 	if p.egress, err = n.newEgress(); err != nil {
 		return nil, fmt.Errorf("egress: %w (and the store: %w)", err, p.store.Close())
 	}
@@ -77,25 +101,54 @@ func (n *Node) assemble(ctx context.Context) (_ *parts, err error) {
 	attempts, stop := context.WithCancel(context.Background())
 	p.stopAttempts = stop
 	sender := dispatch.New(dispatch.Config{Client: p.egress, MaxResponseBytes: n.cfg.MaxResponseBytes})
-	deliverer := &deliverer{ctx: attempts, nodeID: n.cfg.NodeID}
-	caller := &caller{ctx: attempts}
-	p.deliveries = n.newQueue(job.Deliveries, p.store, deliverer, n.cfg.Webhooks)
-	p.calls = n.newQueue(job.Calls, p.store, caller, n.cfg.Targets)
-	p.ending = &worker.Ending{Ledger: p.store, Listeners: p.hub, Deliveries: line{p.deliveries}, Logger: n.deps.Logger}
+	p.payloads = payloads{Store: p.store, room: n.newRoom(job.Deliveries, partForPayloads), most: n.cfg.MaxResponseBytes}
+	if n.cfg.movesWork() {
+		p.holds = handoff.NewHolds()
+	}
+	deliverer := &deliverer{ctx: attempts, nodeID: n.cfg.NodeID, payloads: p.payloads, holds: p.holds}
+	caller := &caller{ctx: attempts, room: n.newRoom(job.Calls, partForAnswers)}
+	p.deliveries = n.newQueue(job.Deliveries, p, deliverer)
+	p.calls = n.newQueue(job.Calls, p, caller)
+	p.admission = &admission{
+		Gate: p.gate, calls: p.calls, deliveries: p.deliveries,
+		maxPending: n.cfg.Pacing.MaxPendingPerUpstream, maxWebhooks: n.cfg.Pacing.MaxPendingWebhooks,
+	}
+	p.regime.queues = []*queue.Queue{p.calls, p.deliveries}
+	if p.region, err = n.newRegion(); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	p.ending = n.newEnding(p)
 	p.agenda = n.newAgenda(p)
+	p.inbound = n.newInbound(p.calls)
+	if p.cluster, err = n.newMembership(p.calls); err != nil {
+		return nil, errors.Join(fmt.Errorf("cluster: %w", err), p.close())
+	}
 	caller.worker = n.newWorker(p, sender)
-	receivers := dispatch.New(dispatch.Config{Client: p.egress.WithoutRedirects(), MaxResponseBytes: n.cfg.MaxResponseBytes})
-	deliverer.webhook, deliverer.wake = n.newWebhook(p.store, receivers), p.agenda.Wake
+	receivers := dispatch.New(dispatch.Config{Client: p.egress.WithoutRedirects(), MaxResponseBytes: receiverBytes})
+	deliverer.webhook, deliverer.wake = n.newWebhook(p, receivers), p.agenda.Wake
+	if p.drain, err = n.newDrain(p); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	if p.moving, err = n.newMoving(p); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	p.server = n.newServer(p)
+	if p.registered, err = n.newRegistration(p.egress, port); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	return p, nil
 }
 
 func (n *Node) openStore(ctx context.Context) (*pebblestore.Store, error) {
 	c := n.cfg.Pebble
-	return pebblestore.Open(ctx, pebblestore.Options{
-		Dir: n.cfg.DBPath, FS: n.deps.FS, FlushInterval: c.FlushInterval(), SyncInterval: c.WALSyncInterval(),
+	s, err := pebblestore.Open(ctx, pebblestore.Options{
+		Dir: n.cfg.DBPath, Ledger: n.cfg.Drain.Enabled, FS: n.deps.FS, FlushInterval: c.FlushInterval(), SyncInterval: c.WALSyncInterval(),
 		CacheBytes: int64(c.CacheMB) * admit.MB, Logger: n.deps.Logger, Registerer: n.deps.Registry,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("DB_PATH: %w", err)
+	}
+	return s, nil
 }
 
 func (n *Node) newEgress() (*egress.Client, error) {
@@ -106,21 +159,33 @@ func (n *Node) newEgress() (*egress.Client, error) {
 	})
 }
 
-func (n *Node) newQueue(l job.Line, backlog queue.Backlog, r queue.Runner, targets Targets) *queue.Queue {
-	return queue.New(queue.Config{
-		Line: l, Backlog: backlog, Runner: r, Logger: n.deps.Logger, Registerer: n.deps.Registry,
-		Settings: func(host string) pace.Settings {
-			t := targets.For(host)
-			return pace.Settings{RPS: t.RPS, MaxConcurrent: t.MaxConcurrent}
-		},
-	})
+func (n *Node) newQueue(l job.Line, p *parts, r queue.Runner) *queue.Queue {
+	c := queue.Config{
+		Line: l, Backlog: p.store, Runner: r, Logger: n.deps.Logger, Registerer: n.deps.Registry,
+		CountTenants:  n.cfg.Pacing.MaxPendingWebhooks > 0 || n.cfg.Pacing.TenantLabels || n.cfg.Cluster.Enabled,
+		TenantMetrics: n.cfg.Pacing.TenantLabels,
+		Settings:      func(host string) pace.Settings { return p.regime.settings(p.regime.receiver(host)) },
+	}
+	if l == job.Calls {
+		c.Settings = func(host string) pace.Settings { return p.regime.settings(p.regime.target(host)) }
+		c.Paused = p.regime.paused
+	}
+	return queue.New(c)
+}
+
+func (n *Node) newEnding(p *parts) *worker.Ending {
+	c := worker.EndingConfig{Ledger: p.store, Listeners: p.hub, Deliveries: p.deliveries, Holds: p.holds, Logger: n.deps.Logger}
+	if p.region != nil {
+		c.Ended = p.region.Ended
+	}
+	return worker.NewEnding(c)
 }
 
 func (n *Node) newWorker(p *parts, sender *dispatch.Dispatcher) *worker.Worker {
 	return worker.New(worker.Config{
 		Store: p.store, Sender: sender, Ending: p.ending, NodeID: n.cfg.NodeID, Wake: p.agenda.Wake, Logger: n.deps.Logger,
 		Registerer: n.deps.Registry,
-		Timeout:    func(host string) time.Duration { return n.cfg.Targets.For(host).Timeout },
+		Timeout:    func(host string) time.Duration { return p.regime.target(host).Timeout },
 		Policy: worker.Policy{
 			BackoffMax: n.cfg.RetryMaxBackoff(), RetryAfterMax: n.cfg.RetryAfterMax(),
 			CompletedTTL: n.cfg.CompletedTTL(), FailedTTL: n.cfg.FailedTTL(), ResultMaxBytes: int(n.cfg.ResultMaxBytes),
@@ -128,10 +193,10 @@ func (n *Node) newWorker(p *parts, sender *dispatch.Dispatcher) *worker.Worker {
 	})
 }
 
-func (n *Node) newWebhook(s *pebblestore.Store, d *dispatch.Dispatcher) *webhook.Deliverer {
+func (n *Node) newWebhook(p *parts, d *dispatch.Dispatcher) *webhook.Deliverer {
 	return webhook.New(webhook.Config{
-		Store: s, Gone: gone, Logger: n.deps.Logger, Registerer: n.deps.Registry,
-		Sender: &sender{dispatcher: d, timeout: func(host string) time.Duration { return n.cfg.Webhooks.For(host).Timeout }},
+		Store: p.payloads, Logger: n.deps.Logger, Registerer: n.deps.Registry,
+		Sender: &sender{dispatcher: d, timeout: func(host string) time.Duration { return p.regime.receiver(host).Timeout }},
 		Policy: webhook.Policy{
 			MaxAttempts: webhook.DefaultMaxAttempts, BackoffMax: n.cfg.RetryMaxBackoff(), RetryAfterMax: n.cfg.RetryAfterMax(),
 		},
@@ -143,14 +208,14 @@ const sweepInterval = 10 * time.Second
 
 func (n *Node) newAgenda(p *parts) *agenda.Agenda {
 	return agenda.New(agenda.Config{
-		Store: p.store, Calls: line{p.calls}, Deliveries: line{p.deliveries}, Sweep: sweepInterval, Logger: n.deps.Logger,
+		Store: p.store, Calls: p.calls, Deliveries: p.deliveries, Sweep: sweepInterval, Logger: n.deps.Logger,
 		Fail: func(ctx context.Context, s job.Snapshot) error { return p.ending.Expire(ctx, s, n.cfg.FailedTTL()) },
 	})
 }
 
 func (n *Node) newGate(s *pebblestore.Store) *admit.Gate {
 	return admit.New(admit.Config{
-		Limits:     admit.Limits{Memory: n.memoryLimit(), DB: n.dbLimit(), SyncLag: n.cfg.MaxSyncLag()},
+		Limits:     admit.Limits{Memory: n.MemoryLimit(), DB: n.dbLimit(), SyncLag: n.cfg.MaxSyncLag()},
 		RetryAfter: n.cfg.RetryAfter(), MaxBodyBytes: n.cfg.MaxBodyBytes, Registerer: n.deps.Registry,
 		Sampler: admit.NewSampler(admit.Sources{
 			Usage: func() (int64, time.Duration) { u := s.Usage(); return u.Bytes, u.SyncLag },
@@ -162,13 +227,6 @@ func (n *Node) newGate(s *pebblestore.Store) *admit.Gate {
 func space(fs vfs.FS, dir string) (free, volume int64, err error) {
 	u, err := fs.GetDiskUsage(dir)
 	return int64(u.AvailBytes), int64(u.TotalBytes), err
-}
-
-func (n *Node) memoryLimit() int64 {
-	if n.cfg.MemoryLimitMB == Auto {
-		return admit.AutoMemory(admit.MachineMemory(os.DirFS("/")))
-	}
-	return int64(n.cfg.MemoryLimitMB) * admit.MB
 }
 
 func (n *Node) dbLimit() int64 {
@@ -185,32 +243,74 @@ func (n *Node) rules() job.Rules {
 	}
 }
 
-func (n *Node) newIntake(p *parts) *intake.Intake {
-	return intake.New(intake.Config{
-		Store: p.store, Calls: line{p.calls}, Deliveries: line{p.deliveries}, Admit: p.gate.Admit,
-		Draining: n.draining.Load, Wake: p.agenda.Wake, QueuedTTL: n.cfg.QueuedTTL(), Strict: n.cfg.IdempotencyStrict,
-		IDs: job.IDs{Tag: job.TagOf(n.cfg.NodeID), Rand: n.deps.Rand},
-	})
+// shared says whether the tenants of a target share one queue there: what the target has said comes first, then
+// the node's own setting, in place of which a caller may only ask for a queue of its own.
+func (p *parts) shared(target string, isolate bool) bool {
+	if own, ok := p.calls.AccountQueue(target); ok {
+		return !own
+	}
+	return p.cfg.Pacing.AccountQueue == "off" && !isolate
 }
 
+func (n *Node) newInbound(calls *queue.Queue) *inbound.Meter {
+	c := n.cfg.Inbound
+	if !c.Enabled {
+		return nil
+	}
+	m := inbound.NewMeter(
+		inbound.Config{BenchmarkRPS: float64(c.BenchmarkRPS), StartPercent: float64(c.StartPercent)},
+		func() int { return calls.Stats().Waiting })
+	m.Register(n.deps.Registry)
+	return m
+}
+
+func (n *Node) newIntake(p *parts) *intake.Intake {
+	c := intake.Config{
+		Store: p.store, Calls: p.calls, Deliveries: p.deliveries, Shared: p.shared,
+		Admission: p.admission, Draining: n.draining.Load, Wake: p.agenda.Wake, QueuedTTL: n.cfg.QueuedTTL(), Strict: n.cfg.IdempotencyStrict,
+		IDs: job.IDs{Tag: n.tag(), Rand: n.deps.Rand},
+	}
+	if n.cfg.claims() {
+		c.Region = claims{p.region.Region}
+	}
+	if p.inbound != nil {
+		c.Inserted = p.inbound.Inserted
+	}
+	return intake.New(c)
+}
+
+// tag is what the ids of this node's jobs have in common.
+func (n *Node) tag() job.NodeTag { return job.TagOf(cmp.Or(n.cfg.Cluster.SelfID, n.cfg.NodeID)) }
+
 func (n *Node) newServer(p *parts) *http.Server {
-	handler := api.New(api.Config{
-		Intake: n.newIntake(p), Jobs: p.store, Hub: p.hub, Position: p.calls.Position,
-		Draining: n.draining.Load, Ready: func() error { return nil }, Health: p.health, RetryAfter: p.gate.RetryAfter,
+	desk := &targetDesk{regime: p.regime, calls: p.calls}
+	c := api.Config{
+		Intake: n.newIntake(p), Jobs: p.store, Hub: p.hub, Results: p.region.reader(p.store, n.cfg.Remote.ResultMaxBytes), Targets: desk, Standing: desk.standing,
+		Draining: n.draining.Load, Ready: p.ready, Health: p.health, RetryAfter: p.gate.RetryAfter,
 		Metrics: promhttp.HandlerFor(n.deps.Registry, promhttp.HandlerOpts{}),
-		Rules:   n.rules(), MaxBodyBytes: n.cfg.MaxBodyBytes, StreamLife: n.cfg.StreamMax(),
+		Rules:   n.rules(), MaxBodyBytes: n.cfg.MaxBodyBytes, Memory: p.gate, StreamLife: n.cfg.StreamMax(),
 		Logger: n.deps.Logger, Registerer: n.deps.Registry,
-	})
-	return api.NewServer(handler, n.deps.Logger)
+	}
+	if p.inbound != nil {
+		c.Advertise = p.inbound.Advertise
+	}
+	if p.cluster != nil {
+		c.Cluster = p.cluster
+	}
+	return api.NewServer(p.cluster.gate(n, p.moving.route(api.New(c))), n.deps.Logger)
 }
 
 func (p *parts) recovery() *recovery {
 	return &recovery{store: p.store, calls: p.calls, deliveries: p.deliveries, failedTTL: p.cfg.FailedTTL()}
 }
 
-// close closes what assemble opened.
+// close closes what assemble opened. The region has opened nothing before it starts.
 func (p *parts) close() error {
 	p.stopAttempts()
 	p.egress.Close()
-	return p.store.Close()
+	p.cluster.close()
+	if err := p.store.Close(); err != nil {
+		return fmt.Errorf("DB_PATH is %s: %w", p.cfg.DBPath, err)
+	}
+	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/queue"
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
@@ -27,10 +27,10 @@ type Store interface {
 	Expire(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
-// Line is a queue whose retries the agenda keeps.
+// Line is a queue whose retries the agenda keeps. *queue.Queue is one.
 type Line interface {
 	// Resume marks due work that is about to join its lane again. It is counted already.
-	Resume(lane job.Lane, id job.ID) intake.Place
+	Resume(lane job.Lane, id job.ID) *queue.Place
 	// Withdraw takes a job that waits at e out of its lane; false if it does not wait there.
 	Withdraw(e job.Entry) bool
 	// Gone says that a job that was withdrawn, or stood among what is due, has ended.
@@ -53,13 +53,13 @@ const (
 	// dueBatch is how many due things are read at once, expireBatch how many jobs are removed at once.
 	dueBatch    = 256
 	expireBatch = 1000
-	// together is how many due things are done at a time, so that their changes share the way to the
+	// parallel is how many due things are done at a time, so that their changes share the way to the
 	// disk.
-	together = 64
+	parallel = 64
 	// recheck is how soon the agenda looks again at what could not be done, and at a store that failed.
 	recheck = time.Second
-	// longest is how long it sleeps at most, so that a clock that jumps is noticed.
-	longest = time.Minute
+	// maxSleep is how long it sleeps at most, so that a clock that jumps is noticed.
+	maxSleep = time.Minute
 )
 
 // never is a time that does not come, in Unix ms.
@@ -126,7 +126,7 @@ func (a *Agenda) sleep(ctx context.Context) {
 	case <-a.signal: // what it tells stands in next
 	default:
 	}
-	timer := time.NewTimer(min(time.Until(time.UnixMilli(a.next.Load())), longest))
+	timer := time.NewTimer(min(time.Until(time.UnixMilli(a.next.Load())), maxSleep))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -17,7 +17,7 @@ func (a *Agenda) doAll(ctx context.Context, due []store.Due) (done, failed int) 
 	results := make([]result, len(due))
 	for _, deadlines := range []bool{false, true} {
 		var group errgroup.Group
-		group.SetLimit(together)
+		group.SetLimit(parallel)
 		for i, d := range due {
 			if (d.Kind == store.DueDeadline) == deadlines && ctx.Err() == nil {
 				group.Go(func() error {
@@ -80,7 +80,7 @@ func (a *Agenda) requeue(ctx context.Context, line Line, d store.Due) result {
 		})
 	if err != nil {
 		place.Cancel()
-		return result{done: movedOn(err), err: failure(err)}
+		return outcome(err)
 	}
 	place.Push(e, nil)
 	return result{done: true}
@@ -90,7 +90,7 @@ func (a *Agenda) requeue(ctx context.Context, line Line, d store.Due) result {
 func (a *Agenda) deadline(ctx context.Context, d store.Due) result {
 	s, err := a.Store.Get(ctx, d.ID)
 	if err != nil {
-		return result{done: movedOn(err), err: failure(err)}
+		return outcome(err)
 	}
 	place := job.Entry{Lane: d.Lane, Order: s.State.Order, ID: d.ID}
 	if s.State.DueAt == 0 && !a.Calls.Withdraw(place) {
@@ -103,14 +103,15 @@ func (a *Agenda) deadline(ctx context.Context, d store.Due) result {
 	return result{done: true}
 }
 
-// movedOn reports whether an error says that work has moved on by itself.
-func movedOn(err error) bool {
-	return errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNotFound)
+// outcome says what an error leaves of what was due: nothing if its job has moved on. What cannot be read
+// stays due, and can neither be done nor fail.
+func outcome(err error) result {
+	return result{done: store.MovedOn(err) && !errors.Is(err, store.ErrCorrupt), err: failure(err)}
 }
 
-// failure drops the errors that say so.
+// failure drops the errors that say that a job has moved on.
 func failure(err error) error {
-	if movedOn(err) {
+	if store.MovedOn(err) {
 		return nil
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/store"
+	"github.com/aquifer-fleet/aquifer/node/store/storetest"
 )
 
 func TestManyAreDue(t *testing.T) {
@@ -152,7 +153,7 @@ func TestStepsFail(t *testing.T) {
 							due, late = append(due, r.retry(in(0), in(time.Hour))), append(late, r.insert(in(0)))
 							r.owed(in(0))
 						}
-						r.disk.SetFault(failing(method, n, landed))
+						r.disk.SetFault(storetest.Failing(method, n, landed))
 						r.start()
 						asleep(5 * time.Minute)
 						for _, j := range due {
@@ -169,7 +170,7 @@ func TestStepsFail(t *testing.T) {
 						if s := r.deliveries.Stats(); s.Backlog != 5 || s.Waiting != 5 {
 							t.Errorf("deliveries %+v", s)
 						}
-						if lines := r.logged("step=do"); lines > 70 || lines == 0 && !landed {
+						if lines := r.log.Count("step=do"); lines > 70 || lines == 0 && !landed {
 							t.Errorf("%d lines", lines)
 						}
 					})
@@ -189,14 +190,14 @@ func TestNothingCanBeDone(t *testing.T) {
 		back := in(4 * time.Second)
 		r.disk.SetFault(func(m string) (bool, error) {
 			if m == "Requeue" && time.Now().Before(back) {
-				return false, errDisk
+				return false, storetest.ErrDisk
 			}
 			return true, nil
 		})
 		r.start()
 		asleep(4*time.Second - time.Millisecond)
-		if n := r.looks(); n != 4 || r.logged("step=do") != 4 {
-			t.Errorf("it looked %d times and said so %d times", n, r.logged("step=do"))
+		if n := r.looks(); n != 4 || r.log.Count("step=do") != 4 {
+			t.Errorf("it looked %d times and said so %d times", n, r.log.Count("step=do"))
 		}
 		r.backlog(260, 0)
 		asleep(time.Second)
@@ -221,7 +222,7 @@ func TestOneThatAlwaysFails(t *testing.T) {
 		r.fail = func(ctx context.Context, s job.Snapshot) error {
 			if s.Job.ID == bad.ID && !mended.Load() {
 				tries.Add(1)
-				return errDisk
+				return storetest.ErrDisk
 			}
 			return r.finish(ctx, s)
 		}
@@ -238,8 +239,8 @@ func TestOneThatAlwaysFails(t *testing.T) {
 		r.backlog(2, 2)
 		before := tries.Load()
 		asleep(time.Minute)
-		if n := tries.Load() - before; n < 55 || n > 65 || r.logged(errDisk.Error()) > 80 {
-			t.Errorf("%d tries in a minute, %d lines", n, r.logged(errDisk.Error()))
+		if n := tries.Load() - before; n < 55 || n > 65 || r.log.Count(storetest.ErrDisk.Error()) > 80 {
+			t.Errorf("%d tries in a minute, %d lines", n, r.log.Count(storetest.ErrDisk.Error()))
 		}
 		mended.Store(true)
 		asleep(time.Second)
@@ -254,14 +255,14 @@ func TestDueCannotBeRead(t *testing.T) {
 		back := in(10 * time.Second)
 		r.onDue = func() error {
 			if time.Now().Before(back) {
-				return errDisk
+				return storetest.ErrDisk
 			}
 			return nil
 		}
 		r.start()
 		asleep(10*time.Second - time.Millisecond)
-		if n := r.looks(); n != 10 || r.logged("step=read") != 10 {
-			t.Errorf("it looked %d times and said so %d times", n, r.logged("step=read"))
+		if n := r.looks(); n != 10 || r.log.Count("step=read") != 10 {
+			t.Errorf("it looked %d times and said so %d times", n, r.log.Count("step=read"))
 		}
 		asleep(time.Millisecond)
 		if !r.waits(j) {
@@ -344,10 +345,10 @@ func TestSweepGoesOnWhileNothingElseDoes(t *testing.T) {
 func TestSweepFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		r.disk.SetFault(failing("Expire", 2, false))
+		r.disk.SetFault(storetest.Failing("Expire", 2, false))
 		r.start()
 		asleep(time.Minute)
-		if n := r.logged("step=expire"); n != 2 || r.expires != 6 {
+		if n := r.log.Count("step=expire"); n != 2 || r.expires != 6 {
 			t.Errorf("%d lines, swept %d times", n, r.expires)
 		}
 	})

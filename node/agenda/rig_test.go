@@ -1,12 +1,8 @@
 package agenda_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aquifer-fleet/aquifer/node/agenda"
-	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/logbook"
 	"github.com/aquifer-fleet/aquifer/node/pace"
 	"github.com/aquifer-fleet/aquifer/node/queue"
 	"github.com/aquifer-fleet/aquifer/node/store"
@@ -28,8 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bubble runs a test in virtual time.
 func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
 
-var errDisk = errors.New("the disk is on fire")
-
 // rig is an agenda with a store and queues that give no turns: what comes back waits in its lane.
 type rig struct {
 	t    *testing.T
@@ -37,7 +31,7 @@ type rig struct {
 	*view
 	calls, deliveries *queue.Queue
 	agenda            *agenda.Agenda
-	log               *lockedBuffer
+	log               logbook.Book
 	fail              func(ctx context.Context, s job.Snapshot) error
 
 	ids  uint64
@@ -47,7 +41,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, disk: storetest.NewDisk(t), log: new(lockedBuffer)}
+	r := &rig{t: t, disk: storetest.NewDisk(t)}
 	s, err := r.disk.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -56,8 +50,8 @@ func newRig(t *testing.T) *rig {
 	r.calls, r.deliveries = r.queue(job.Calls), r.queue(job.Deliveries)
 	r.fail = r.finish
 	r.agenda = agenda.New(agenda.Config{
-		Store: r.view, Calls: line{r.calls}, Deliveries: line{r.deliveries}, Sweep: 10 * time.Second,
-		Logger: slog.New(slog.NewTextHandler(r.log, nil)),
+		Store: r.view, Calls: r.calls, Deliveries: r.deliveries, Sweep: 10 * time.Second,
+		Logger: r.log.Logger(),
 		Fail:   func(ctx context.Context, s job.Snapshot) error { return r.fail(ctx, s) },
 	})
 	return r
@@ -101,11 +95,6 @@ func (r *rig) finish(ctx context.Context, s job.Snapshot) error {
 	}
 	return r.Settle(ctx, s.Job.ID, job.Webhook{State: job.WebhookDelivered})
 }
-
-// line is a queue as the agenda sees it.
-type line struct{ *queue.Queue }
-
-func (l line) Resume(lane job.Lane, id job.ID) intake.Place { return l.Queue.Resume(lane, id) }
 
 // insert adds a job with a deadline and puts it into its lane.
 func (r *rig) insert(deadline time.Time) *job.Job {
@@ -178,7 +167,7 @@ func (r *rig) state(j *job.Job) job.State {
 func (r *rig) waits(j *job.Job) bool {
 	r.t.Helper()
 	s := r.state(j)
-	_, ok, err := r.calls.Position(r.t.Context(), job.Entry{Lane: j.Lane(), Order: s.Order, ID: j.ID})
+	_, ok, err := r.calls.Standing(r.t.Context(), job.Entry{Lane: j.Lane(), Order: s.Order, ID: j.ID})
 	r.ok(err)
 	if onDisk := s.Order != 0 && s.DueAt == 0; onDisk != ok {
 		r.t.Errorf("job %s: on the disk %v, in the queue %v", j.ID, onDisk, ok)
@@ -199,8 +188,6 @@ func (r *rig) backlog(all, waiting int) {
 		r.t.Errorf("calls %+v, want %d, of them %d waiting", s, all, waiting)
 	}
 }
-
-func (r *rig) logged(what string) int { return strings.Count(r.log.String(), what) }
 
 // view is a store as one sees it whose clock is off, and that counts.
 type view struct {
@@ -265,33 +252,4 @@ func (v *view) looks() int {
 	n := v.dues
 	v.dues = 0
 	return n
-}
-
-// failing is a fault of a method: its next n calls fail, and land all the same if they are to.
-func failing(method string, n int, landed bool) storetest.Fault {
-	return func(m string) (bool, error) {
-		if m != method || n == 0 {
-			return true, nil
-		}
-		n--
-		return landed, errDisk
-	}
-}
-
-// lockedBuffer takes log lines from many goroutines.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -86,13 +87,16 @@ func (f *face) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	e := asFault(err)
 	code := status(e.Kind)
 	body := refusal{Error: e.Detail}
+	if id := r.PathValue("id"); e.Kind == fault.NotFound && id != "" {
+		body.Error = fmt.Sprintf("%s: %.64s", e.Detail, id)
+	}
 	internal := code == http.StatusInternalServerError
 	if internal {
 		body.Error = "internal error"
 	}
 	// What fails because the caller has left is no failure of ours.
 	if (internal || e.Kind == fault.Unavailable && e.Err != nil) && r.Context().Err() == nil {
-		f.failures.note(r.Context(), r.Pattern, e)
+		f.failures.Raise(r.Context(), e, "route", r.Pattern)
 	}
 	switch h := w.Header(); e.Kind {
 	case fault.TooLarge:

@@ -4,13 +4,15 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/alarm"
 )
 
 // face serves a node over HTTP. Nothing in it changes but its parts that are safe for concurrent use.
 type face struct {
 	Config
 	metrics  *metrics
-	failures failures
+	failures *alarm.Alarm
 	bodies   sync.Pool // of *[]byte, see body.go
 }
 
@@ -22,7 +24,7 @@ func New(c Config) http.Handler {
 	if c.StreamLife == 0 {
 		c.StreamLife = time.Hour
 	}
-	f := &face{Config: c, metrics: newMetrics(c.Registerer), failures: failures{log: c.Logger}}
+	f := &face{Config: c, metrics: newMetrics(c.Registerer), failures: alarm.New(c.Logger, "request failed")}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]endpoint{
 		"POST /jobs":                      f.submit,
@@ -31,6 +33,13 @@ func New(c Config) http.Handler {
 		"GET /jobs/{id}/stream":           f.stream,
 		"POST /jobs/{id}/redrive":         f.redrive,
 		"POST /jobs/{id}/webhook/redrive": f.redeliver,
+		"GET /results":                    f.result,
+		"GET /targets":                    f.targets,
+		"GET /targets/{host}":             f.target,
+		"POST /targets/{host}/pause":      f.pause,
+		"POST /targets/{host}/resume":     f.resume,
+		"PUT /targets/{host}/limits":      f.setLimits,
+		"GET /cluster/owner":              f.owner,
 		"GET /health":                     f.health,
 		"GET /ready":                      f.ready,
 	} {

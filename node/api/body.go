@@ -17,7 +17,7 @@ const (
 	// firstRead fits most requests without growing.
 	firstRead = 4 << 10
 	// keptBuffer is the largest buffer that is kept for another request, so that a few large
-	// bodies do not become memory for ever.
+	// bodies do not become memory for ever. Larger ones are reserved.
 	keptBuffer = 64 << 10
 )
 
@@ -33,7 +33,17 @@ func (f *face) release(b *[]byte) {
 	if cap(*b) <= keptBuffer {
 		*b = (*b)[:0]
 		f.bodies.Put(b)
+		return
 	}
+	f.Memory.Release(reserved(cap(*b)))
+}
+
+// reserved is what is reserved for a buffer.
+func reserved(size int) int64 {
+	if size <= keptBuffer {
+		return 0
+	}
+	return int64(size)
 }
 
 // readBody reads the whole body of a request into b, which grows with what has arrived and never
@@ -60,7 +70,9 @@ func (f *face) readBody(w http.ResponseWriter, r *http.Request, b *[]byte) error
 func (f *face) readAll(src io.Reader, b *[]byte) error {
 	for {
 		if len(*b) == cap(*b) {
-			*b = append(make([]byte, 0, f.grown(cap(*b))), *b...)
+			if err := f.grow(b); err != nil {
+				return err
+			}
 		}
 		n, err := src.Read((*b)[len(*b):cap(*b)])
 		*b = (*b)[:len(*b)+n]
@@ -71,6 +83,18 @@ func (f *face) readAll(src io.Reader, b *[]byte) error {
 			return err
 		}
 	}
+}
+
+// grow makes a full buffer larger.
+func (f *face) grow(b *[]byte) error {
+	size := f.grown(cap(*b))
+	if more := reserved(size) - reserved(cap(*b)); more > 0 {
+		if err := f.Memory.Reserve(more); err != nil {
+			return err
+		}
+	}
+	*b = append(make([]byte, 0, size), *b...)
+	return nil
 }
 
 // grown is the next size of a full buffer: twice as much, but for the last step, which leaves room
@@ -84,7 +108,10 @@ func (f *face) grown(size int) int {
 
 func (f *face) bodyFault(err error) error {
 	var large *http.MaxBytesError
+	var refused *fault.Error
 	switch {
+	case errors.As(err, &refused):
+		return refused
 	case errors.As(err, &large):
 		return f.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -279,3 +279,52 @@ func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 		}
 	})
 }
+
+// Large bodies are held only while there is memory for them, and small ones need none. A body that is
+// refused leaves nothing reserved, nor does one that breaks off.
+func TestLargeBodiesNeedMemory(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { testLargeBodiesNeedMemory(t, h2) })
+	}
+}
+
+func testLargeBodiesNeedMemory(t *testing.T, h2 bool) {
+	f := newFake()
+	f.memory = 300 << 10
+	rt := transport(t, serve(t, f.handler()), h2)
+	post := func(body io.Reader) (*http.Response, string) { return ask(t, rt, http.MethodPost, "/jobs", body) }
+
+	if resp, _ := post(strings.NewReader(jobWithBody(200 << 10))); resp.StatusCode != http.StatusCreated {
+		t.Errorf("HTTP/2 %v, with memory: status %d", h2, resp.StatusCode)
+	}
+	for name, body := range map[string]io.Reader{
+		"declared":   strings.NewReader(jobWithBody(500 << 10)),
+		"undeclared": &counted{Reader: strings.NewReader(jobWithBody(500 << 10))},
+	} {
+		resp, text := post(body)
+		want := `{"error":"memory is over its limit","limit_reason":"memory","limit":307200,"current":524288}` + "\n"
+		if resp.StatusCode != http.StatusTooManyRequests || text != want || resp.Header.Get("Retry-After") != "5" {
+			t.Errorf("HTTP/2 %v, %s: status %d %v %s", h2, name, resp.StatusCode, resp.Header, text)
+		}
+	}
+	if err := f.Reserve(f.memory); err != nil {
+		t.Errorf("HTTP/2 %v: %v", h2, err)
+	}
+	if resp, _ := post(strings.NewReader(jobWithBody(60 << 10))); resp.StatusCode != http.StatusCreated {
+		t.Errorf("HTTP/2 %v, small: status %d", h2, resp.StatusCode)
+	}
+	f.Release(f.memory)
+
+	broken := io.MultiReader(strings.NewReader(jobWithBody(200 << 10)[:150<<10]), iotest.ErrReader(errors.New("broke off")))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://node/jobs", broken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := rt.RoundTrip(req); err == nil {
+		_ = resp.Body.Close()
+	}
+	synctest.Wait()
+	if n := f.reserved.Load(); n != 0 {
+		t.Errorf("HTTP/2 %v: %d bytes are still reserved", h2, n)
+	}
+}

@@ -8,11 +8,14 @@
 //	GET  /jobs                        list jobs, the newest first
 //	GET  /jobs/{id}                   show a job
 //	GET  /jobs/{id}/stream            what happens to a job, as server-sent events
+//	GET  /results                     what the job of a key has answered
 //	POST /jobs/{id}/redrive           run an ended job again: 201
 //	POST /jobs/{id}/webhook/redrive   deliver the result of an ended job again: 202
+//	GET  /cluster/owner               tell which node answers for a user
 //	GET  /health, /ready, /metrics
 //
-// A request is judged in a fixed order: too large, not readable, draining, fields, key, admission.
+// A request is judged in a fixed order: too large, no memory to read it, not readable, draining, fields,
+// key, admission.
 //
 // Answers are JSON objects and end with a newline. One that refuses has "error" and, where a limit
 // was hit, says which. The statuses:

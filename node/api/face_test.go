@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/api"
 	"github.com/aquifer-fleet/aquifer/node/client"
 	"github.com/aquifer-fleet/aquifer/node/events"
+	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/store"
@@ -30,7 +32,7 @@ type fake struct {
 	redrive   func(context.Context, job.ID) (intake.Receipt, error)
 	redeliver func(context.Context, job.ID) error
 	list      func(context.Context, store.Query) (store.Page, error)
-	position  func(context.Context, job.Entry) (int, bool, error)
+	standing  func(context.Context, job.Entry) (api.Standing, bool, error)
 	draining  bool
 	notReady  error
 	health    api.Health
@@ -38,6 +40,9 @@ type fake struct {
 	hub       *events.Hub
 	registry  *prometheus.Registry
 	log       *slog.Logger
+
+	reserved atomic.Int64
+	memory   int64 // that bodies may have; 0: any
 
 	mu   sync.Mutex // guards jobs, which tests change while streams read
 	jobs map[job.ID]job.Snapshot
@@ -52,7 +57,7 @@ func newFake() *fake {
 		registry: prometheus.NewRegistry(),
 		log:      slog.New(slog.DiscardHandler),
 		wait:     5 * time.Second,
-		position: func(context.Context, job.Entry) (int, bool, error) { return 0, false, nil },
+		standing: func(context.Context, job.Entry) (api.Standing, bool, error) { return api.Standing{}, false, nil },
 		submit: func(context.Context, intake.Submission) (intake.Receipt, error) {
 			return intake.Receipt{ID: idOf(1), Status: job.Queued, Durability: store.Flush}, nil
 		},
@@ -84,6 +89,18 @@ func (f *fake) Get(_ context.Context, id job.ID) (job.Snapshot, error) {
 	return s, nil
 }
 
+func (f *fake) Reserve(bytes int64) error {
+	if n := f.reserved.Add(bytes); f.memory > 0 && n > f.memory {
+		f.reserved.Add(-bytes)
+		e := fault.New(fault.Overloaded, "memory is over its limit")
+		e.Limit = &fault.Limit{Reason: "memory", Limit: f.memory, Current: n}
+		return e
+	}
+	return nil
+}
+
+func (f *fake) Release(bytes int64) { f.reserved.Add(-bytes) }
+
 // put stores a job as it is now.
 func (f *fake) put(s job.Snapshot) job.Snapshot {
 	f.mu.Lock()
@@ -96,13 +113,13 @@ func (f *fake) put(s job.Snapshot) job.Snapshot {
 func (f *fake) handler(edit ...func(*api.Config)) http.Handler {
 	c := api.Config{
 		Intake: f, Jobs: f, Hub: f.hub,
-		Position:     func(ctx context.Context, e job.Entry) (int, bool, error) { return f.position(ctx, e) },
+		Standing:     func(ctx context.Context, e job.Entry) (api.Standing, bool, error) { return f.standing(ctx, e) },
 		Draining:     func() bool { return f.draining },
 		Ready:        func() error { return f.notReady },
 		Health:       func() api.Health { return f.health },
 		RetryAfter:   func() time.Duration { return f.wait },
-		MaxBodyBytes: 1 << 20,
-		Logger:       f.log, Registerer: f.registry,
+		MaxBodyBytes: 1 << 20, Memory: f,
+		Logger: f.log, Registerer: f.registry,
 	}
 	for _, e := range edit {
 		e(&c)

@@ -7,6 +7,9 @@ type Health struct {
 	Status    string    `json:"status"` // ok or draining
 	Admission Admission `json:"admission"`
 	Queues    Queues    `json:"queues"`
+	Inbound   *Inbound  `json:"inbound,omitempty"` // nil while callers are not told a rate
+	Cluster   any       `json:"cluster,omitempty"` // as the cluster shows itself; nil for a node that is in none
+	Drain     any       `json:"drain,omitempty"`   // as the hand-over shows itself; nil for a node that has none
 }
 
 // Admission is what the node watches before it takes new work.
@@ -30,9 +33,25 @@ type Readings struct {
 
 // Queues are the lanes of all targets together.
 type Queues struct {
-	Active            int     `json:"active"`  // lanes with work
-	Backlog           int64   `json:"backlog"` // unfinished jobs
-	AdmissionPressure float64 `json:"admission_pressure"`
+	Active            int     `json:"active"`             // lanes with work
+	Backlog           int64   `json:"backlog"`            // unfinished jobs
+	AdmissionPressure float64 `json:"admission_pressure"` // of the fullest target
+}
+
+// Inbound is the rate that callers are told, and why.
+type Inbound struct {
+	AdvertisedRPS    float64 `json:"advertised_rps"` // for all callers together
+	PerCallerRPS     float64 `json:"per_caller_rps"`
+	ActiveCallers    int     `json:"active_callers"`
+	InsertsPerSec    float64 `json:"inserts_per_sec"`
+	P95InsertMS      float64 `json:"p95_insert_ms"`
+	BaselineInsertMS float64 `json:"baseline_insert_ms"`
+	BenchmarkRPS     float64 `json:"benchmark_rps"`
+	ThresholdRPS     float64 `json:"threshold_rps"`
+	ServerBacklog    int     `json:"server_backlog"` // accepted and not dispatched
+	Cuts             int     `json:"cuts"`
+	Raises           int     `json:"raises"`
+	LastAdjustment   string  `json:"last_adjustment"`
 }
 
 // health says how the node is. It answers 200 as long as the process can answer at all.

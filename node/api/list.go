@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/job"
@@ -75,7 +74,6 @@ func queryOf(raw string) (store.Query, error) {
 	q := store.Query{
 		UserID:  params.Get("user_id"),
 		Status:  job.Status(params.Get("status")),
-		Target:  strings.ToLower(params.Get("target")),
 		Webhook: job.WebhookState(params.Get("webhook")),
 		Limit:   defaultLimit,
 	}
@@ -84,6 +82,12 @@ func queryOf(raw string) (store.Query, error) {
 	}
 	if states := job.WebhookStates(); q.Webhook != "" && !slices.Contains(states, q.Webhook) {
 		return q, fault.New(fault.Invalid, "webhook must be one of %v, got %q", states, q.Webhook)
+	}
+	if s := params.Get("target"); s != "" {
+		if !job.ValidHost(s) {
+			return q, fault.New(fault.Invalid, "target must be host or host:port as in the URL, got %q", s)
+		}
+		q.Target = job.HostOf(s)
 	}
 	if s := params.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)

@@ -26,6 +26,8 @@ func TestListQuery(t *testing.T) {
 			store.Query{UserID: "a&b", Status: job.Failed, Target: "api.example:81", Webhook: job.WebhookPending, Limit: 200},
 		},
 		{"limit=1", store.Query{Limit: 1}},
+		{"target=API.example.:0443", store.Query{Target: "api.example", Limit: 50}},
+		{"target=0x7f000001:81", store.Query{Target: "127.0.0.1:81", Limit: 50}},
 	} {
 		f := newFake()
 		f.list = func(_ context.Context, q store.Query) (store.Page, error) {
@@ -43,18 +45,20 @@ func TestListQuery(t *testing.T) {
 
 func TestListRefusesBadQueries(t *testing.T) {
 	for query, text := range map[string]string{
-		"unknown=1":          `a parameter must be one of [user_id status target webhook limit cursor], got "unknown"`,
-		"limit=1&limit=2":    `limit must stand once, got ["1" "2"]`,
-		"user_id=":           "user_id must not be empty",
-		"limit=0":            `limit must be an integer between 1 and 200, got "0"`,
-		"limit=201":          `limit must be an integer between 1 and 200, got "201"`,
-		"limit=-1":           `limit must be an integer between 1 and 200, got "-1"`,
-		"limit=x":            `limit must be an integer between 1 and 200, got "x"`,
-		"status=in_flight":   `status must be one of [queued completed failed], got "in_flight"`,
-		"webhook=lost":       `webhook must be one of [none pending delivered rejected failed skipped], got "lost"`,
-		"cursor=x":           `cursor must be the next_cursor of an earlier page, got "x"`,
-		"user_id=%zz":        "the query string must be well-formed",
-		"user_id=a;status=b": "the query string must be well-formed",
+		"unknown=1":               `a parameter must be one of [user_id status target webhook limit cursor], got "unknown"`,
+		"limit=1&limit=2":         `limit must stand once, got ["1" "2"]`,
+		"user_id=":                "user_id must not be empty",
+		"limit=0":                 `limit must be an integer between 1 and 200, got "0"`,
+		"limit=201":               `limit must be an integer between 1 and 200, got "201"`,
+		"limit=-1":                `limit must be an integer between 1 and 200, got "-1"`,
+		"limit=x":                 `limit must be an integer between 1 and 200, got "x"`,
+		"status=in_flight":        `status must be one of [queued completed failed], got "in_flight"`,
+		"webhook=lost":            `webhook must be one of [none pending delivered rejected failed skipped], got "lost"`,
+		"target=http://a.example": `target must be host or host:port as in the URL, got "http://a.example"`,
+		"target=a.example:x":      `target must be host or host:port as in the URL, got "a.example:x"`,
+		"cursor=x":                `cursor must be the next_cursor of an earlier page, got "x"`,
+		"user_id=%zz":             "the query string must be well-formed",
+		"user_id=a;status=b":      "the query string must be well-formed",
 	} {
 		resp, body := ask(t, client.InProcess(newFake().handler()), http.MethodGet, "/jobs?"+query, nil)
 		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(unescaped(body), text) {

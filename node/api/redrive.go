@@ -27,9 +27,10 @@ func (f *face) redrive(w http.ResponseWriter, r *http.Request) int {
 	}
 	got, err := f.Intake.Redrive(r.Context(), id)
 	if err != nil {
-		return f.fail(w, r, err)
+		setLoad(w.Header(), got.Load)
+		return f.elsewhere(w, r, id, err)
 	}
-	return accepted(w, got)
+	return f.accepted(w, r, got)
 }
 
 // redelivery is the answer to a delivery that is owed again.
@@ -50,7 +51,7 @@ func (f *face) redeliver(w http.ResponseWriter, r *http.Request) int {
 		return f.fail(w, r, err)
 	}
 	if err := f.Intake.Redeliver(r.Context(), id); err != nil {
-		return f.fail(w, r, err)
+		return f.elsewhere(w, r, id, err)
 	}
 	body := redelivery{JobID: id.String()}
 	body.Webhook.State = job.WebhookPending

@@ -2,7 +2,9 @@ package api
 
 import (
 	"log/slog"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -22,12 +24,48 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
+	unused := &unused{conns: make(map[net.Conn]struct{})}
+	srv := &http.Server{
 		Handler:           h,
+		ConnState:         unused.note,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         protocols,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	srv.RegisterOnShutdown(unused.close)
+	return srv
+}
+
+// unused are the connections on which no request has come yet. http.Server.Shutdown waits five seconds
+// for each, as it cannot know whether one is on its way; a client whose request comes this late finds
+// the port closed anyway.
+type unused struct {
+	mu     sync.Mutex // guards what follows
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+// note is http.Server.ConnState.
+func (u *unused) note(c net.Conn, s http.ConnState) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case s != http.StateNew:
+		delete(u.conns, c)
+	case u.closed:
+		_ = c.Close()
+	default:
+		u.conns[c] = struct{}{}
+	}
+}
+
+func (u *unused) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	for c := range u.conns {
+		_ = c.Close()
 	}
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
@@ -27,7 +28,8 @@ type summary struct {
 // detail is a job with everything that may be shown of it.
 type detail struct {
 	summary
-	Headers  map[string]string `json:"headers"` // secrets redacted
+	Headers  map[string]string `json:"headers"`           // secrets redacted
+	Waiting  *waiting          `json:"waiting,omitempty"` // absent unless the job waits
 	Attempts []attemptView     `json:"attempts"`
 	Result   *resultView       `json:"result,omitempty"` // absent until the job has ended
 }
@@ -68,9 +70,21 @@ func (f *face) show(w http.ResponseWriter, r *http.Request) int {
 	}
 	s, err := f.Jobs.Get(r.Context(), id)
 	if err != nil {
-		return f.fail(w, r, err)
+		return f.elsewhere(w, r, id, err)
 	}
-	return writeJSON(w, http.StatusOK, detailOf(s))
+	v := detailOf(s)
+	v.Waiting = f.waitingOf(r.Context(), s)
+	return writeJSON(w, http.StatusOK, v)
+}
+
+// elsewhere has a request answered by the node that has the job, if this one has not, and else with the error.
+func (f *face) elsewhere(w http.ResponseWriter, r *http.Request, id job.ID, err error) int {
+	if f.Cluster != nil && asFault(err).Kind == fault.NotFound {
+		if status := f.Cluster.ToHolder(w, r, id); status != 0 {
+			return status
+		}
+	}
+	return f.fail(w, r, err)
 }
 
 func summaryOf(s job.Snapshot) summary {

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -19,7 +20,15 @@ func shown(t *testing.T, s job.Snapshot) string {
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("answered %d %s", resp.StatusCode, body)
 	}
-	return strings.TrimSuffix(body, "\n")
+	body = strings.TrimSuffix(body, "\n")
+	var j client.Job
+	if err := json.Unmarshal([]byte(body), &j); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(j); err != nil || string(again) != body {
+		t.Errorf("a client shows\n%s (%v) of\n%s", again, err, body)
+	}
+	return body
 }
 
 func TestShowQueued(t *testing.T) {
@@ -43,11 +52,11 @@ func TestShowEverything(t *testing.T) {
 		Result: &job.Result{Status: 503, Body: []byte("<busy> & gone"), Truncated: true},
 	})
 	s.State = s.State.Late(job.Attempt{Number: 3, StartedAt: 1, DurationMS: 2, Status: 200})
-	s.Webhook = job.Webhook{State: job.WebhookDelivered, Attempts: 2, LastStatus: 204, DeliveredAt: 4000}
+	s.Webhook = job.Webhook{State: job.WebhookDelivered, Attempts: 2, LastStatus: 204, DeliveredAt: 4000, LastError: job.DNS}
 	got := shown(t, s)
 	for _, want := range []string{
 		`"status":"failed"`, `"timeout_ms":0`, `"execute_before":9000`, `"redrive_of":"` + idOf(1).String() + `"`, `"reason":"upstream returned 503"`,
-		`"webhook":{"state":"delivered","attempts":2,"last_status":204,"delivered_at":4000}`,
+		`"webhook":{"state":"delivered","attempts":2,"last_status":204,"last_error":"dns","delivered_at":4000}`,
 		`{"number":1,"started_at":1100,"duration_ms":5,"response_status":0,"error":"timeout","maybe_executed":true,"retry_wait_ms":2000}`,
 		`{"number":2,"started_at":3105,"duration_ms":95,"response_status":503,"retry_after":"soon"}`,
 		`{"number":3,"started_at":1,"duration_ms":2,"response_status":200,"late":true}`,
@@ -124,10 +133,13 @@ func TestShowUnknown(t *testing.T) {
 	for _, id := range []string{idOf(1).String(), "x", strings.Repeat("A", 32), strings.Repeat("0", 33)} {
 		for _, path := range []string{"/jobs/" + id, "/jobs/" + id + "/stream"} {
 			resp, body := ask(t, rt, http.MethodGet, path, nil)
-			if resp.StatusCode != http.StatusNotFound || body != `{"error":"job not found"}`+"\n" {
+			if resp.StatusCode != http.StatusNotFound || body != `{"error":"job not found: `+id+`"}`+"\n" {
 				t.Errorf("%s: answered %d %s", path, resp.StatusCode, body)
 			}
 		}
+	}
+	if _, body := ask(t, rt, http.MethodGet, "/jobs/"+strings.Repeat("é", 3000), nil); body != `{"error":"job not found: `+strings.Repeat("é", 64)+`"}`+"\n" {
+		t.Errorf("a long one: answered %s", body)
 	}
 	f.err = errors.New("checksum mismatch in block 7")
 	for _, path := range []string{"", "/stream"} {

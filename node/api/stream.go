@@ -28,7 +28,8 @@ func (f *face) stream(w http.ResponseWriter, r *http.Request) int {
 	defer live.Close()
 	s, err := f.Jobs.Get(r.Context(), id)
 	if err != nil {
-		return f.fail(w, r, err)
+		live.Close()
+		return f.elsewhere(w, r, id, err)
 	}
 	lastID := r.Header.Get("Last-Event-ID")
 	if at := events.CursorAt(s); at.Ended && lastID == strconv.Itoa(at.Seq) {
@@ -118,11 +119,11 @@ func (t *teller) position(ctx context.Context) error {
 	if !ok {
 		return t.quiet()
 	}
-	n, ok, err := t.face.Position(ctx, e)
+	at, ok, err := t.face.Standing(ctx, e)
 	if err != nil || !ok {
 		return t.quiet()
 	}
-	return t.out.event(events.Position(e.ID, t.told.Last(), n))
+	return t.out.event(events.Position(e.ID, t.told.Last(), at.Position, at.ETA))
 }
 
 // quiet breaks a silence that has lasted long enough.

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/intake"
@@ -16,42 +18,58 @@ type receipt struct {
 	Status          job.Status `json:"status"`
 	Duplicate       bool       `json:"duplicate,omitempty"`
 	PayloadMismatch bool       `json:"payload_mismatch,omitempty"`
+	ResultKey       string     `json:"result_key,omitempty"`
 	RedriveOf       string     `json:"redrive_of,omitempty"`
 }
 
-// submit takes a job.
+// submit takes a job, or has the owner of it do so.
 func (f *face) submit(w http.ResponseWriter, r *http.Request) int {
-	s, err := f.submission(w, r)
+	body := f.buffer()
+	defer f.release(body)
+	s, err := f.submission(w, r, body)
 	if err != nil {
+		return f.fail(w, r, err)
+	}
+	if f.Cluster != nil {
+		if status := f.Cluster.ToOwner(w, r, s.Request, *body); status != 0 {
+			return status
+		}
+	}
+	if err := f.drainingFault(); err != nil {
 		return f.fail(w, r, err)
 	}
 	got, err := f.Intake.Submit(r.Context(), s)
 	if err != nil {
+		setLoad(w.Header(), got.Load)
 		return f.fail(w, r, err)
 	}
-	return accepted(w, got)
+	return f.accepted(w, r, got)
 }
 
-// submission reads and checks a request.
-func (f *face) submission(w http.ResponseWriter, r *http.Request) (s intake.Submission, err error) {
-	draft, err := f.draft(w, r)
+// submission reads a request into body, and checks it.
+func (f *face) submission(w http.ResponseWriter, r *http.Request, body *[]byte) (s intake.Submission, err error) {
+	draft, err := f.draft(w, r, body)
 	if err != nil {
 		return s, err
+	}
+	if f.Advertise != nil {
+		setBoth(w.Header(), aqueduct+"Rps", aquifer+"Rps", f.Advertise(draft.UserID()))
 	}
 	if s.Durability, err = durability(r.Header); err != nil {
 		return s, err
 	}
-	if err = f.drainingFault(); err != nil {
-		return s, err
+	s.Isolate = isolate(r.Header)
+	if f.Cluster == nil { // in a cluster another node may take the job
+		if err = f.drainingFault(); err != nil {
+			return s, err
+		}
 	}
 	s.Request, err = draft.Request(f.Rules)
 	return s, err
 }
 
 // draft reads a request without judging it.
-func (f *face) draft(w http.ResponseWriter, r *http.Request) (*job.Draft, error) {
-	body := f.buffer()
-	defer f.release(body)
+func (f *face) draft(w http.ResponseWriter, r *http.Request, body *[]byte) (*job.Draft, error) {
 	if err := f.readBody(w, r, body); err != nil {
 		return nil, err
 	}
@@ -75,27 +93,50 @@ func durability(h http.Header) (store.Durability, error) {
 	}
 }
 
+// isolate reports whether the caller asks for a queue of its own. Anything else that the header may say asks
+// for nothing.
+func isolate(h http.Header) bool {
+	v := strings.TrimSpace(either(h, aqueduct+"Account-Queue", aquifer+"Account-Queue"))
+	return strings.EqualFold(v, "enabled") || strings.EqualFold(v, "true")
+}
+
 // accepted answers with what became of a request.
-func accepted(w http.ResponseWriter, got intake.Receipt) int {
-	body := receipt{JobID: got.ID.String(), Status: got.Status, Duplicate: got.Duplicate, PayloadMismatch: got.PayloadMismatch}
+func (f *face) accepted(w http.ResponseWriter, r *http.Request, got intake.Receipt) int {
+	body := receipt{
+		JobID: got.ID.String(), Status: got.Status, Duplicate: got.Duplicate, PayloadMismatch: got.PayloadMismatch, ResultKey: got.ResultKey,
+	}
 	h := w.Header()
 	if got.Durability != store.Default {
 		setBoth(h, aqueduct+"Durability", aquifer+"Durability", got.Durability.String())
 	}
 	if got.Duplicate {
+		f.Logger.LogAttrs(r.Context(), slog.LevelDebug, "key is known", slog.String("job_id", body.JobID))
 		return writeJSON(w, http.StatusOK, body)
 	}
 	if !got.RedriveOf.IsZero() {
 		body.RedriveOf = got.RedriveOf.String()
 	}
 	setLoad(h, got.Load)
+	f.Logger.LogAttrs(r.Context(), slog.LevelDebug, "job accepted", slog.String("job_id", body.JobID))
 	return writeJSON(w, http.StatusCreated, body)
 }
 
-// setLoad tells the caller how full the target's queue is.
+// setLoad tells the caller how full the target's queue is, if the job has got as far. All values share one array.
 func setLoad(h http.Header, l intake.Load) {
-	setBoth(h, aqueduct+"Active-Queues", aquifer+"Active-Queues", strconv.Itoa(l.ActiveQueues))
-	setBoth(h, aqueduct+"Upstream-Backlog", aquifer+"Upstream-Backlog", strconv.Itoa(l.UpstreamBacklog))
-	setBoth(h, aqueduct+"Queue-Backlog", aquifer+"Queue-Backlog", strconv.Itoa(l.QueueBacklog))
-	setBoth(h, aqueduct+"Admission-Pressure", aquifer+"Admission-Pressure", strconv.FormatFloat(l.Pressure, 'f', 3, 64))
+	if l == (intake.Load{}) {
+		return
+	}
+	values := []string{
+		strconv.Itoa(l.ActiveQueues), strconv.Itoa(l.UpstreamBacklog), strconv.Itoa(l.QueueBacklog),
+		strconv.FormatFloat(l.Pressure, 'f', 3, 64),
+	}
+	for i, names := range [...][2]string{
+		{aqueduct + "Active-Queues", aquifer + "Active-Queues"},
+		{aqueduct + "Upstream-Backlog", aquifer + "Upstream-Backlog"},
+		{aqueduct + "Queue-Backlog", aquifer + "Queue-Backlog"},
+		{aqueduct + "Admission-Pressure", aquifer + "Admission-Pressure"},
+	} {
+		value := values[i : i+1 : i+1]
+		h[names[0]], h[names[1]] = value, value
+	}
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -108,7 +109,7 @@ func TestSubmitOrderOfChecks(t *testing.T) {
 		{"deadline before user", `{"execute_before":-1}`, false, nil, 400, "execute_before"},
 		{"user before key", `{"max_retries":101}`, false, nil, 400, "user_id"},
 		{"key before retries", `{"user_id":"u","max_retries":101}`, false, nil, 400, "idempotent_key"},
-		{"retries of the header are a field", `{"user_id":"u","idempotent_key":"k"}`, false, []string{"X-Aqueduct-Max-Retries", "101"}, 400, "max_retries must be between"},
+		{"retries of the header are a field", `{"user_id":"u","idempotent_key":"k"}`, false, []string{"X-Aqueduct-Max-Retries", "101"}, 400, "X-Aqueduct-Max-Retries must be between -1 and 100, got 101"},
 		{"retries before scope", `{"user_id":"u","idempotent_key":"k","max_retries":101,"idempotency_scope":"x"}`, false, nil, 400, "max_retries"},
 		{"scope before url", `{"user_id":"u","idempotent_key":"k","idempotency_scope":"shared"}`, false, nil, 400, "not enabled"},
 		{"url before method", `{"user_id":"u","idempotent_key":"k"}`, false, nil, 400, "url is required"},
@@ -289,10 +290,10 @@ func TestRedrive(t *testing.T) {
 	}{
 		{"/jobs/" + idOf(1).String() + "/redrive", 201, `{"job_id":"` + idOf(2).String() + `","status":"queued","redrive_of":"` + idOf(1).String() + `"}`},
 		{"/jobs/" + idOf(3).String() + "/redrive", 409, `{"error":"only an ended job can be redriven"}`},
-		{"/jobs/xyz/redrive", 404, `{"error":"job not found"}`},
+		{"/jobs/xyz/redrive", 404, `{"error":"job not found: xyz"}`},
 		{"/jobs/" + idOf(1).String() + "/webhook/redrive", 202, `{"job_id":"` + idOf(1).String() + `","webhook":{"state":"pending"}}`},
 		{"/jobs/" + idOf(3).String() + "/webhook/redrive", 409, `{"error":"only a settled delivery can be redriven"}`},
-		{"/jobs/xyz/webhook/redrive", 404, `{"error":"job not found"}`},
+		{"/jobs/xyz/webhook/redrive", 404, `{"error":"job not found: xyz"}`},
 	} {
 		resp, body := ask(t, rt, http.MethodPost, c.path, nil)
 		if resp.StatusCode != c.status || body != c.body+"\n" {
@@ -304,5 +305,26 @@ func TestRedrive(t *testing.T) {
 		if resp, _ := ask(t, rt, http.MethodPost, "/jobs/"+idOf(1).String()+path, nil); resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s while draining: status %d", path, resp.StatusCode)
 		}
+	}
+}
+
+func TestAcceptanceIsToldToWhoDebugs(t *testing.T) {
+	f := newFake()
+	var log strings.Builder
+	f.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	known := false
+	f.submit = func(context.Context, intake.Submission) (intake.Receipt, error) {
+		return intake.Receipt{ID: idOf(1), Status: job.Queued, Duplicate: known}, nil
+	}
+	rt := client.InProcess(f.handler())
+	for _, want := range []string{"job accepted", "key is known"} {
+		log.Reset()
+		if resp, body := ask(t, rt, http.MethodPost, "/jobs", strings.NewReader(with("user_id", `"alice"`))); resp.StatusCode/100 != 2 {
+			t.Fatal(body)
+		}
+		if got := log.String(); !strings.Contains(got, `level=DEBUG msg="`+want+`" job_id=`+idOf(1).String()+"\n") || strings.Contains(got, "alice") {
+			t.Errorf("logged %q, want %s", got, want)
+		}
+		known = true
 	}
 }

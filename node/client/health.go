@@ -10,6 +10,7 @@ type Health struct {
 	Status    string    `json:"status"` // ok or draining
 	Admission Admission `json:"admission"`
 	Queues    Queues    `json:"queues"`
+	Cluster   *Cluster  `json:"cluster,omitzero"` // nil for a node that is in none
 }
 
 // Admission is what a node reads before it takes new work, and where it stops. A limit of 0 is off.

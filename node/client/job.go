@@ -7,25 +7,35 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
-// Job is a job as a node shows it. Times are Unix milliseconds.
+// Job is a job as a node shows it, and in JSON again in the node's own form: a field that the node left
+// out stays out. Times are Unix milliseconds.
 type Job struct {
 	JobID         string            `json:"job_id"`
 	Status        job.Status        `json:"status"`
 	UserID        string            `json:"user_id"`
 	URL           string            `json:"url"`
-	PoolID        string            `json:"pool_id"`
+	PoolID        string            `json:"pool_id,omitzero"`
 	Method        string            `json:"method"`
-	Headers       map[string]string `json:"headers"` // secrets redacted
 	WebhookURL    string            `json:"webhook_url"`
 	CreatedAt     int64             `json:"created_at"`
 	ExecuteBefore int64             `json:"execute_before"` // 0 if unset
 	MaxRetries    int               `json:"max_retries"`
-	TimeoutMS     *int64            `json:"timeout_ms"` // nil: the target's own
-	Reason        string            `json:"reason"`     // why it failed
-	RedriveOf     string            `json:"redrive_of"`
-	Attempts      []Attempt         `json:"attempts"`
+	TimeoutMS     *int64            `json:"timeout_ms,omitzero"` // nil: the target's own
+	Reason        string            `json:"reason,omitzero"`     // why it failed
+	RedriveOf     string            `json:"redrive_of,omitzero"`
 	Webhook       Webhook           `json:"webhook"`
-	Result        *Result           `json:"result"` // nil until the job has ended
+	Headers       map[string]string `json:"headers,omitzero"`  // secrets redacted; nil in a list
+	Waiting       *Waiting          `json:"waiting,omitzero"`  // nil unless the job waits, and in a list
+	Attempts      []Attempt         `json:"attempts,omitzero"` // nil in a list
+	Result        *Result           `json:"result,omitzero"`   // nil until the job has ended
+}
+
+// Waiting is why a job does not run, and when it may.
+type Waiting struct {
+	For      string `json:"for"`               // one of the reasons of the reference
+	Position int    `json:"position,omitzero"` // in its queue, 1 is next; 0 while it is not there
+	ETAMS    int64  `json:"eta_ms"`            // estimated, until its turn
+	Since    int64  `json:"since"`             // Unix ms
 }
 
 // Attempt is one try at the target.
@@ -34,11 +44,11 @@ type Attempt struct {
 	StartedAt      int64          `json:"started_at"`
 	DurationMS     int64          `json:"duration_ms"`
 	ResponseStatus int            `json:"response_status"` // 0: no answer
-	Error          job.ErrorClass `json:"error"`
-	Late           bool           `json:"late"`
-	MaybeExecuted  bool           `json:"maybe_executed"`
-	RetryAfter     string         `json:"retry_after"` // as the target sent it
-	RetryWaitMS    int64          `json:"retry_wait_ms"`
+	Error          job.ErrorClass `json:"error,omitzero"`
+	Late           bool           `json:"late,omitzero"`
+	MaybeExecuted  bool           `json:"maybe_executed,omitzero"`
+	RetryAfter     string         `json:"retry_after,omitzero"` // as the target sent it
+	RetryWaitMS    int64          `json:"retry_wait_ms,omitzero"`
 }
 
 // Webhook is where the delivery of the result stands.
@@ -46,8 +56,8 @@ type Webhook struct {
 	State       job.WebhookState `json:"state"`
 	Attempts    int              `json:"attempts"`
 	LastStatus  int              `json:"last_status"` // 0: none
-	LastError   job.ErrorClass   `json:"last_error"`
-	DeliveredAt int64            `json:"delivered_at"`
+	LastError   job.ErrorClass   `json:"last_error,omitzero"`
+	DeliveredAt int64            `json:"delivered_at,omitzero"`
 }
 
 // Result is what the deciding attempt brought.
@@ -55,7 +65,7 @@ type Result struct {
 	ResponseStatus int    `json:"response_status"` // 0: no answer
 	ContentType    string `json:"content_type"`
 	Body           string `json:"body"` // see Bytes
-	BodyEncoding   string `json:"body_encoding"`
+	BodyEncoding   string `json:"body_encoding,omitzero"`
 	BodyTruncated  bool   `json:"body_truncated"`
 }
 

@@ -34,10 +34,12 @@ type Receipt struct {
 	JobID  string     `json:"job_id"`
 	Status job.Status `json:"status"`
 	// Duplicate: the key was known, and JobID is its job.
-	Duplicate bool `json:"duplicate"`
+	Duplicate bool `json:"duplicate,omitzero"`
 	// PayloadMismatch: the known job asks for something else.
-	PayloadMismatch bool   `json:"payload_mismatch"`
-	RedriveOf       string `json:"redrive_of"`
+	PayloadMismatch bool `json:"payload_mismatch,omitzero"`
+	// ResultKey is where the region has what a known job has answered; empty if nowhere.
+	ResultKey string `json:"result_key,omitzero"`
+	RedriveOf string `json:"redrive_of,omitzero"`
 	// Durability is what a new job has got, "sync" or "flush".
 	Durability string `json:"-"`
 	// Load is how full the target's queue is; zero for a duplicate.

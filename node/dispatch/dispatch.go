@@ -8,6 +8,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/egress"
@@ -52,7 +53,8 @@ type Call struct {
 }
 
 // Do makes one attempt. It returns when the answer is read whole, the attempt has failed, or ctx
-// ends, which Outcome.Canceled tells from a timeout. The signal is what the answer says about pace;
+// ends, which Outcome.Canceled tells from a timeout. If ctx is made from a Lease, a large answer waits for
+// its room there, which is no fault of the target: it is read only as fast. The signal is what the answer says about pace;
 // it says nothing if the attempt did not get as far as the target could help.
 func (d *Dispatcher) Do(ctx context.Context, c Call) (Outcome, pace.Signal) {
 	o := Outcome{StartedAt: time.Now()}
@@ -67,7 +69,7 @@ func (d *Dispatcher) Do(ctx context.Context, c Call) (Outcome, pace.Signal) {
 	failed := o.Retryable()
 	s := pace.ReadSignal(o.Status, failed, o.Header, o.StartedAt.Add(o.Took))
 	s.NoRetry = s.NoRetry && failed // of an answer that needs no retry it says nothing
-	o.NoRetry = s.NoRetry
+	o.NoRetry, s.Unreachable = s.NoRetry, o.unreachable()
 	return o, s
 }
 
@@ -83,6 +85,35 @@ func (d *Dispatcher) exchange(ctx context.Context, c Call, o *Outcome) error {
 		return err
 	}
 	o.Status, o.Header = resp.StatusCode, resp.Header
-	o.Body, o.Truncated, err = egress.ReadBody(resp, d.limit)
+	room := room{LeaseOf(ctx), ctx, r.Deadline}
+	o.Body, o.Truncated, err = egress.ReadBody(resp, d.limit, room.take)
 	return err
 }
+
+// room is where the answer of one attempt finds room.
+type room struct {
+	lease    *Lease
+	ctx      context.Context
+	deadline time.Time // of the attempt; zero for none
+}
+
+// take waits for room as long as the attempt may last. Its errors are those of an attempt.
+func (r room) take(bytes int64) error {
+	ctx := r.ctx
+	if !r.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, r.deadline)
+		defer cancel()
+	}
+	err := r.lease.Take(ctx, bytes)
+	switch {
+	case err == nil:
+		return nil
+	case r.ctx.Err() != nil:
+		return &egress.Error{Cause: egress.Canceled, Sent: true, Err: context.Cause(r.ctx)}
+	default:
+		return &egress.Error{Cause: egress.Timeout, Sent: true, Err: errNoRoom}
+	}
+}
+
+var errNoRoom = errors.New("no memory free for the answer")

@@ -64,11 +64,13 @@ func (o *Outcome) fail(err error, limit time.Duration) {
 	}
 	o.Class, o.MaybeExecuted, o.NoRetry = classes[e.Cause], e.Sent, e.Cause == egress.Unsendable
 	if limit > 0 && o.Took >= limit-clockError {
-		switch e.Cause {
-		case egress.Timeout:
-			o.Err = fmt.Errorf("no whole answer within %v: %w", limit, err)
-		case egress.ConnectTimeout:
-			o.Err = fmt.Errorf("no connection within %v: %w", limit, err)
+		switch {
+		case errors.Is(err, errNoRoom):
+			o.Err = &lateError{fmt.Sprintf("no memory free for the answer within %v", limit), err}
+		case e.Cause == egress.Timeout:
+			o.Err = &lateError{fmt.Sprintf("no whole answer within %v", limit), err}
+		case e.Cause == egress.ConnectTimeout:
+			o.Err = &lateError{fmt.Sprintf("no connection within %v", limit), err}
 		}
 	}
 }
@@ -92,7 +94,7 @@ func (o Outcome) Retryable() bool {
 // Reason says in words why the attempt failed: the text of the error, or the status.
 func (o Outcome) Reason() string {
 	if o.Err != nil {
-		return o.Err.Error()
+		return words(o.Err)
 	}
 	return "upstream returned " + strconv.Itoa(o.Status)
 }
@@ -104,7 +106,23 @@ func (o Outcome) Canceled() bool {
 	return ok && e.Cause == egress.Canceled
 }
 
+// patience is how long a target may take for a connection until it counts as one that cannot be reached: when the first
+// packet is lost, the next one goes out after a second (RFC 6298, 2.1). The caller of a job may allow less.
+const patience = time.Second
+
+// unreachable reports whether no connection to the target came about. One that came about earlier in the attempt, as
+// before a redirect, shows that it can.
+func (o Outcome) unreachable() bool {
+	switch o.Class {
+	case job.ConnectRefused, job.DNS, job.TLS:
+		return !o.MaybeExecuted
+	case job.ConnectTimeout:
+		return !o.MaybeExecuted && o.Took >= patience
+	}
+	return false
+}
+
 // learnsNothing reports whether the attempt says nothing about the pace that the target wants.
 func (o Outcome) learnsNothing() bool {
-	return o.Class == job.Internal || o.Class == job.BlockedTarget
+	return o.Class == job.Internal || o.Class == job.BlockedTarget || errors.Is(o.Err, errNoRoom)
 }

@@ -172,7 +172,7 @@ func (c *cost) add(b *testing.B, exchange func() (*http.Response, error)) {
 			for left.Add(-1) >= 0 {
 				resp, err := exchange()
 				if err == nil {
-					_, _, err = ReadBody(resp, 1<<20)
+					_, _, err = ReadBody(resp, 1<<20, nil)
 				}
 				if err != nil {
 					b.Error(err)

@@ -2,8 +2,10 @@ package egress
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,7 +48,7 @@ func (p path) bodies(t testing.TB, body []byte) *bodies {
 func TestReadBodyLimits(t *testing.T) { eachPath(t, testReadBodyLimits) }
 
 func testReadBodyLimits(t *testing.T, p path) {
-	for _, n := range []int{0, 1, 511, 512, 513, 4096, trustedRead, trustedRead + 1, 300_000} {
+	for _, n := range []int{0, 1, 511, 512, 513, 4096, freeBody, freeBody + 1, 300_000} {
 		b := p.bodies(t, bytes.Repeat([]byte("0123456789"), n/10+1)[:n])
 		for _, how := range []string{"/length", "/chunked", "/until-close"} {
 			for _, limit := range []int64{-1, 0, 1, int64(n) - 1, int64(n), int64(n) + 1, 1 << 40} {
@@ -75,7 +77,7 @@ func (b *bodies) check(t *testing.T, how string, limit int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, truncated, err := ReadBody(resp, limit)
+		got, truncated, err := ReadBody(resp, limit, nil)
 		if err != nil || !bytes.Equal(got, want) || truncated != cut {
 			t.Fatalf("%d bytes %s, limit %d: %d bytes, truncated %v, %v", len(b.body), how, limit, len(got), truncated, err)
 		}
@@ -100,7 +102,7 @@ func testHeadHasNoBody(t *testing.T, p path) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body, truncated, err := ReadBody(resp, 10); len(body) != 0 || truncated || err != nil {
+	if body, truncated, err := ReadBody(resp, 10, nil); len(body) != 0 || truncated || err != nil {
 		t.Errorf("%d bytes, truncated %v, %v", len(body), truncated, err)
 	}
 }
@@ -133,4 +135,67 @@ func TestCutTextStaysText(t *testing.T) {
 			t.Fatalf("%q cut at %d is %q", s, n, got)
 		}
 	})
+}
+
+// A small body needs no room; a larger one claims it before it is held: what it has announced, or little
+// at first and the limit once it turns out larger.
+func TestBodiesClaimRoom(t *testing.T) { eachPath(t, testBodiesClaimRoom) }
+
+func testBodiesClaimRoom(t *testing.T, p path) {
+	const limit = 4 << 20
+	client := p.to(t, Config{})
+	for _, c := range []struct {
+		size           int
+		known, unknown []int64
+	}{
+		{freeBody / 2, nil, nil},
+		{freeBody, nil, []int64{ModestBody}},
+		{300_000, []int64{300_001}, []int64{ModestBody}},
+		{2 << 20, []int64{2<<20 + 1}, []int64{ModestBody, limit + 1}},
+		{limit, []int64{limit + 1}, []int64{ModestBody, limit + 1}},
+		{5 << 20, []int64{limit}, []int64{ModestBody, limit + 1}},
+	} {
+		b := p.bodies(t, bytes.Repeat([]byte("0123456789"), c.size/10+1)[:c.size])
+		for how, want := range map[string][]int64{"/length": c.known, "/chunked": c.unknown, "/until-close": c.unknown} {
+			resp, err := client.Do(t.Context(), request("POST", b.url+how, "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var claims []int64
+			got, _, err := ReadBody(resp, limit, func(n int64) error {
+				claims = append(claims, n)
+				return nil
+			})
+			if err != nil || !bytes.Equal(got, b.body[:min(c.size, limit)]) {
+				t.Fatalf("%d bytes %s: %d bytes, %v", c.size, how, len(got), err)
+			}
+			if claims = slices.Compact(claims); !slices.Equal(claims, want) {
+				t.Errorf("%d bytes %s claim %v, want %v", c.size, how, claims, want)
+			}
+			if int64(cap(got)) > limit+1 {
+				t.Errorf("%d bytes %s are held in %d", c.size, how, cap(got))
+			}
+		}
+	}
+}
+
+// A body for which there is no room ends with the error that says so, and its connection is dropped.
+func TestBodyWithoutRoom(t *testing.T) { eachPath(t, testBodyWithoutRoom) }
+
+func testBodyWithoutRoom(t *testing.T, p path) {
+	noRoom := errors.New("no room")
+	b := p.bodies(t, make([]byte, 100_000))
+	client := p.to(t, Config{})
+	for n, how := range []string{"/length", "/chunked"} {
+		resp, err := client.Do(t.Context(), request("POST", b.url+how, "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, _, err := ReadBody(resp, -1, func(int64) error { return noRoom }); body != nil || !errors.Is(err, noRoom) {
+			t.Errorf("%s: %d bytes, %v", how, len(body), err)
+		}
+		if got := int(b.accepted.Load()); got != n+1 {
+			t.Errorf("%s: %d connections", how, got)
+		}
+	}
 }

@@ -69,7 +69,7 @@ func understand(t *testing.T, r Request, limit int64, do func(Request) (*http.Re
 	if err == nil {
 		var body []byte
 		u.Status, u.Header = resp.StatusCode, resp.Header
-		body, u.Truncated, err = ReadBody(resp, limit)
+		body, u.Truncated, err = ReadBody(resp, limit, nil)
 		u.Body = string(body)
 	}
 	if err != nil {

@@ -75,7 +75,7 @@ func fetch(ctx context.Context, c *Client, r Request) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	body, _, err := ReadBody(resp, -1)
+	body, _, err := ReadBody(resp, -1, nil)
 	if err != nil {
 		return 0, "", err
 	}

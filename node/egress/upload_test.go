@@ -206,7 +206,7 @@ func TestManyAtOnce(t *testing.T) {
 						_ = failure(t, err)
 						continue
 					}
-					body, _, err := ReadBody(resp, -1)
+					body, _, err := ReadBody(resp, -1, nil)
 					if got := string(body); err == nil && got != mine && got != mine[:1] {
 						t.Errorf("%q was answered by %q", mine, got)
 					}

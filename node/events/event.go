@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -130,10 +131,12 @@ func Terminal(s job.Snapshot, payload []byte) Event {
 	return e
 }
 
-// Position says how many jobs of its lane are served before the job is, itself included. after is
-// the id of the last event of the stream.
-func Position(id job.ID, after, position int) Event {
-	return Event{Seq: after, Name: NamePosition, Data: PositionData{JobID: id.String(), Position: position}}
+// Position says how many jobs of its lane are served before the job is, itself included, and how long that
+// may take. after is the id of the last event of the stream.
+func Position(id job.ID, after, position int, eta time.Duration) Event {
+	return Event{Seq: after, Name: NamePosition, Data: PositionData{
+		ETAMS: eta.Milliseconds(), JobID: id.String(), Position: position,
+	}}
 }
 
 // Gap says that events are missing before the one whose id is oldest.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -38,7 +39,7 @@ func TestEventsOnTheWire(t *testing.T) {
 	}{
 		"queued":      {events.Queued(testID), "1", "queued", `{"job_id":"` + id + `","status":"queued"}`},
 		"dispatching": {events.Dispatching(running.s), "2", "dispatching", `{"attempt":1,"job_id":"` + id + `"}`},
-		"position":    {events.Position(testID, 3, 5), "3", "position", `{"job_id":"` + id + `","position":5}`},
+		"position":    {events.Position(testID, 3, 5, 1500*time.Millisecond), "3", "position", `{"eta_ms":1500,"job_id":"` + id + `","position":5}`},
 		"retrying": {
 			events.Retrying(waiting.s, "dial: refused"), "5", "retrying",
 			`{"attempt":2,"job_id":"` + id + `","max_retries":4,"reason":"dial: refused","response_status":503,"retry_at":3025}`,

@@ -3,6 +3,7 @@ package events_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/job"
@@ -48,7 +49,7 @@ func (l *life) end(e job.End) events.Event {
 
 // position is what a ticker would publish now.
 func (l *life) position(n int) events.Event {
-	return events.Position(testID, events.CursorAt(l.s).Seq, n)
+	return events.Position(testID, events.CursorAt(l.s).Seq, n, time.Second)
 }
 
 // tried is a life after n attempts that failed.

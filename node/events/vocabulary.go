@@ -30,8 +30,9 @@ type (
 	}
 	// PositionData belongs to NamePosition.
 	PositionData struct {
+		ETAMS    int64  `json:"eta_ms"` // estimated, until its turn
 		JobID    string `json:"job_id"`
-		Position int    `json:"position"` // 1: next
+		Position int    `json:"position"` // 1: next, 1000: that one or any behind it
 	}
 	// RetryingData belongs to NameRetrying.
 	RetryingData struct {

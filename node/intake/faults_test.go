@@ -2,6 +2,7 @@ package intake_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/store"
+	"github.com/aquifer-fleet/aquifer/node/store/storetest"
 )
 
 // What the store says it could not add is never acknowledged. If it is there all the same it runs, and
@@ -20,7 +22,7 @@ func TestInsertFails(t *testing.T) {
 		kind   fault.Kind
 		detail string
 	}{
-		"a write fails":       {errDisk, fault.Unavailable, "the store cannot take the job now"},
+		"a write fails":       {storetest.ErrDisk, fault.Unavailable, "the store cannot take the job now"},
 		"the disk is full":    {fmt.Errorf("write: %w", store.ErrFull), fault.Unavailable, "the disk is full"},
 		"the store is closed": {store.ErrClosed, fault.Draining, "the node is draining"},
 	}
@@ -29,7 +31,7 @@ func TestInsertFails(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/landed=%v", name, landed), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					r := newRig(t)
-					r.disk.SetFault(failing("Insert", 1, landed, tt.err))
+					r.disk.SetFault(storetest.Failing("Insert", 1, landed).With(tt.err))
 					_, err := r.submit(request("u", "k"))
 					if f := r.fails(err, tt.kind); f.Detail != tt.detail || (f.RetryAfter > 0) != (tt.kind == fault.Unavailable) {
 						t.Errorf("got %+v", f)
@@ -47,6 +49,19 @@ func TestInsertFails(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A key whose holder cannot be read is a fault of ours, which coming again does not mend.
+func TestKeyIsSpoiled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.disk.SetFault(storetest.Failing("Insert", 1, false).With(store.ErrCorrupt))
+		_, err := r.submit(request("u", "k"))
+		if f := r.fails(err, fault.Internal); f.RetryAfter != 0 || !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("got %+v", f)
+		}
+		r.backlog(0, 0)
+	})
 }
 
 // A job that was stored for a caller who hung up is not forgotten.
@@ -81,7 +96,7 @@ func TestReadsFail(t *testing.T) {
 		back := time.Now().Add(5 * time.Second)
 		r.intake.Store = hooked{Store: r.Store, get: func() error {
 			if time.Now().Before(back) {
-				return errDisk
+				return storetest.ErrDisk
 			}
 			return nil
 		}}
@@ -93,7 +108,7 @@ func TestReadsFail(t *testing.T) {
 		r.backlog(1, 0)
 
 		// A write that fails, and then a read that would tell whether it landed.
-		r.disk.SetFault(failing("Insert", 1, true, errDisk))
+		r.disk.SetFault(storetest.Failing("Insert", 1, true))
 		_, err = r.submit(request("u", "other"))
 		r.fails(err, fault.Unavailable)
 		r.backlog(2, 0)
@@ -122,7 +137,7 @@ func TestOweFails(t *testing.T) {
 				r := newRig(t)
 				id := r.accepted(request("u", "k")).ID
 				r.end(id, job.Completed, true)
-				r.disk.SetFault(failing("Owe", 1, landed, errDisk))
+				r.disk.SetFault(storetest.Failing("Owe", 1, landed))
 				r.fails(r.intake.Redeliver(t.Context(), id), fault.Unavailable)
 				r.backlog(0, map[bool]int{true: 1}[landed])
 				err := r.intake.Redeliver(t.Context(), id)
@@ -144,7 +159,7 @@ func TestRedriveFails(t *testing.T) {
 				r := newRig(t)
 				id := r.accepted(request("u", "k")).ID
 				r.end(id, job.Completed, true)
-				r.disk.SetFault(failing("Insert", 1, landed, errDisk))
+				r.disk.SetFault(storetest.Failing("Insert", 1, landed))
 				_, err := r.intake.Redrive(t.Context(), id)
 				r.fails(err, fault.Unavailable)
 				r.backlog(map[bool]int{true: 1}[landed], 0)

@@ -1,7 +1,7 @@
 // Package intake turns a request into a durable, queued job, exactly once.
 //
 // A key that is known answers with its job, also when the node refuses new work. New work is
-// admitted, reserved, stored and queued in that order; a refusal leaves no trace, and what could not
+// admitted, reserved, claimed in the region if the node has one, stored and queued in that order; a refusal leaves no trace, and what could not
 // be stored is never acknowledged. Intake knows nothing of HTTP.
 package intake
 
@@ -14,6 +14,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/crashpoint"
 	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/queue"
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
@@ -25,18 +26,29 @@ type Store interface {
 	Owe(ctx context.Context, id job.ID) (job.Entry, error)
 }
 
-// Queue is a line of work that a job joins.
-type Queue interface {
-	// Reserve counts a job that is about to be stored.
-	Reserve(lane job.Lane, id job.ID) (Place, Load)
+// Calls is the line that new jobs join. *queue.Queue is one.
+type Calls interface {
+	// Join counts a job that is about to be stored, and returns the load with it.
+	Join(lane job.Lane, id job.ID) (*queue.Place, queue.Load)
 }
 
-// Place is a job's reservation; either method ends it.
-type Place interface {
-	// Push queues the job, which is stored now. held is its snapshot if it is at hand.
-	Push(e job.Entry, held *job.Snapshot)
-	// Cancel forgets the job, which was not stored.
-	Cancel()
+// Deliveries is the line of results that are owed. *queue.Queue is one.
+type Deliveries interface {
+	// Reserve counts a delivery that is about to be owed.
+	Reserve(lane job.Lane, id job.ID) *queue.Place
+}
+
+// Admission says which new jobs may come. Refusals are faults.
+type Admission interface {
+	// Admit says whether the node takes a job of so many bytes.
+	Admit(bytes int64) error
+	// Forgo tells that so many bytes that Admit has let in are not stored after all.
+	Forgo(bytes int64)
+	// AdmitUser says whether the user of a request may hand in more.
+	AdmitUser(r *job.Request) error
+	// AdmitJoined says whether a job may stay in the queue that it has joined, and how far the target is
+	// filled, from 0 to 1.
+	AdmitJoined(l queue.Load) (pressure float64, err error)
 }
 
 // Load is how full a target's queue is with the job that asks.
@@ -50,12 +62,18 @@ type Load struct {
 // Config is what an Intake is built from.
 type Config struct {
 	Store      Store
-	Calls      Queue
-	Deliveries Queue
-	// Admit says whether the node takes a new job of so many bytes now; a refusal is a fault.
-	Admit func(bytes int64) error
+	Calls      Calls
+	Deliveries Deliveries
+	Admission  Admission
+	// Region is asked whether another node has a key; nil: this node decides alone.
+	Region Region
+	// Shared says whether the tenants of a target share one queue there; isolate is what the caller asks
+	// for. nil: they never do.
+	Shared func(target string, isolate bool) bool
 	// Draining says whether the node is shutting down.
 	Draining func() bool
+	// Inserted is told how long the store took for a new job; it may be nil.
+	Inserted func(took time.Duration)
 	// Wake is told when something new comes due.
 	Wake func(at time.Time)
 	IDs  job.IDs
@@ -80,6 +98,8 @@ func New(c Config) *Intake { return &Intake{Config: c} }
 type Submission struct {
 	Request    *job.Request
 	Durability store.Durability
+	// Isolate asks for a queue of the tenant's own where tenants share one.
+	Isolate bool
 }
 
 // Receipt is what became of a request.
@@ -90,9 +110,12 @@ type Receipt struct {
 	Duplicate bool
 	// PayloadMismatch: the known job asks for something else.
 	PayloadMismatch bool
+	// ResultKey is where the region has what a known job answered; empty if nowhere.
+	ResultKey string
 	// Durability is what a new job has got.
 	Durability store.Durability
-	Load       Load
+	// Load is what a new job has met, also one that was refused because of it; zero for any other.
+	Load Load
 	// RedriveOf is the job that this one runs again; zero for a first run.
 	RedriveOf job.ID
 }
@@ -110,7 +133,11 @@ func (in *Intake) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	case !errors.Is(err, store.ErrNotFound):
 		return Receipt{}, storeFault(err)
 	}
-	return in.accept(ctx, s, job.ID{})
+	got, err := in.accept(ctx, s, job.ID{})
+	if fault.Is(err, fault.Overloaded) {
+		return in.known(ctx, s.Request, got, err)
+	}
+	return got, err
 }
 
 // serving refuses work when the node shuts down.
@@ -123,16 +150,36 @@ func (in *Intake) serving() error {
 
 // accept stores and queues a new job.
 func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (Receipt, error) {
-	if err := in.Admit(size(s.Request)); err != nil {
+	bytes, stored := size(s.Request), false
+	if err := in.Admission.Admit(bytes); err != nil {
 		return Receipt{}, err
 	}
-	j, err := in.newJob(s.Request, redriveOf)
+	defer func() {
+		if !stored {
+			in.Admission.Forgo(bytes)
+		}
+	}()
+	if err := in.Admission.AdmitUser(s.Request); err != nil {
+		return Receipt{}, err
+	}
+	j, err := in.newJob(s, redriveOf)
 	if err != nil {
 		return Receipt{}, err
 	}
-	place, load := in.Calls.Reserve(j.Lane(), j.ID)
+	place, joined := in.Calls.Join(j.Lane(), j.ID)
 	defer place.Cancel() // nothing once the job is pushed
-	done, stored, err := in.insert(ctx, j, s.Durability)
+	load := Load{ActiveQueues: joined.ActiveLanes, UpstreamBacklog: joined.TargetBacklog, QueueBacklog: joined.LaneBacklog}
+	if load.Pressure, err = in.Admission.AdmitJoined(joined); err != nil {
+		return Receipt{Load: load}, err
+	}
+	if r, err := in.claim(ctx, j); err != nil {
+		return Receipt{}, err
+	} else if r != nil {
+		return in.remote(s.Request, r)
+	}
+	var done store.Inserted
+	done, stored, err = in.insert(ctx, j, s.Durability)
+	in.settle(ctx, j, stored, err)
 	if stored {
 		crashpoint.Reach(crashpoint.Stored)
 		place.Push(done.Entry, &job.Snapshot{Job: j})
@@ -154,7 +201,10 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 func (in *Intake) insert(ctx context.Context, j *job.Job, d store.Durability) (done store.Inserted, stored bool, err error) {
 	unsure := store.Certain(ctx, in.Store, j.ID,
 		func(ctx context.Context) error {
-			done, err = in.Store.Insert(ctx, j, d)
+			began := time.Now()
+			if done, err = in.Store.Insert(ctx, j, d); err == nil && done.Holder == nil && in.Inserted != nil {
+				in.Inserted(time.Since(began))
+			}
 			return err
 		},
 		func(s job.Snapshot) bool {
@@ -173,8 +223,8 @@ func size(r *job.Request) int64 {
 	return int64(n)
 }
 
-func (in *Intake) newJob(r *job.Request, redriveOf job.ID) (*job.Job, error) {
-	now := time.Now()
+func (in *Intake) newJob(s Submission, redriveOf job.ID) (*job.Job, error) {
+	now, r := time.Now(), s.Request
 	id, err := in.IDs.New(now)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "")
@@ -183,7 +233,10 @@ func (in *Intake) newJob(r *job.Request, redriveOf job.ID) (*job.Job, error) {
 	if deadline == 0 {
 		deadline = now.Add(in.QueuedTTL).UnixMilli()
 	}
-	return &job.Job{ID: id, Request: *r, CreatedAt: now.UnixMilli(), Deadline: deadline, RedriveOf: redriveOf}, nil
+	return &job.Job{
+		ID: id, Request: *r, CreatedAt: now.UnixMilli(), Deadline: deadline, RedriveOf: redriveOf,
+		Shared: in.Shared != nil && in.Shared(job.TargetOf(r.URL), s.Isolate),
+	}, nil
 }
 
 // duplicate answers with the job that has the key. One that expires this very moment is no answer:
@@ -191,7 +244,7 @@ func (in *Intake) newJob(r *job.Request, redriveOf job.ID) (*job.Job, error) {
 func (in *Intake) duplicate(ctx context.Context, r *job.Request, h store.Holder) (Receipt, error) {
 	mismatch := h.Payload != r.Payload()
 	if mismatch && in.Strict {
-		return Receipt{}, fault.New(fault.Mismatch, "idempotent_key %q is taken by job %s, which asks for something else", r.KeyName, h.ID)
+		return Receipt{}, taken(r, h.ID)
 	}
 	s, err := in.Store.Get(ctx, h.ID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -211,6 +264,8 @@ func storeFault(err error) error {
 		return fault.New(fault.NotFound, "job not found")
 	case errors.Is(err, store.ErrClosed):
 		return fault.Wrap(fault.Draining, err, "the node is draining")
+	case errors.Is(err, store.ErrCorrupt): // coming again would not help
+		return fault.Wrap(fault.Internal, err, "")
 	case errors.Is(err, store.ErrFull):
 		detail = "the disk is full"
 	}

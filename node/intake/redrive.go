@@ -50,7 +50,7 @@ func (in *Intake) Redeliver(ctx context.Context, id job.ID) error {
 // failed is made, and the caller is told that it failed.
 func (in *Intake) owe(ctx context.Context, j *job.Job) error {
 	lane := j.WebhookLane()
-	place, _ := in.Deliveries.Reserve(lane, j.ID)
+	place := in.Deliveries.Reserve(lane, j.ID)
 	var entry job.Entry
 	var failed error
 	err := store.Certain(ctx, in.Store, j.ID,

@@ -25,8 +25,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bubble runs a test in virtual time.
 func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
 
-var errDisk = errors.New("the disk is on fire")
-
 const (
 	queuedTTL = 24 * time.Hour
 	keep      = time.Hour // how long ended jobs are kept
@@ -42,9 +40,13 @@ type rig struct {
 
 	mu       sync.Mutex // guards what follows
 	admitted int
+	bytes    int64 // that the store will take, as far as Admission knows
 	woken    []time.Time
 	// refusal is what Admit says.
 	refusal error
+	// userRefusals are what AdmitUser says; budget is how many jobs a target may have, 0 for any number.
+	userRefusals map[string]error
+	budget       int
 }
 
 func newRig(t *testing.T, edit ...func(*intake.Config)) *rig {
@@ -56,15 +58,10 @@ func newRig(t *testing.T, edit ...func(*intake.Config)) *rig {
 	}
 	r.calls, r.deliveries = r.queue(job.Calls), r.queue(job.Deliveries)
 	c := intake.Config{
-		Store: r.Store, Calls: line{r.calls}, Deliveries: line{r.deliveries}, QueuedTTL: queuedTTL,
-		IDs:      job.IDs{Tag: job.TagOf("node-1"), Rand: rand.Reader},
-		Draining: func() bool { return false },
-		Admit: func(int64) error {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.admitted++
-			return r.refusal
-		},
+		Store: r.Store, Calls: r.calls, Deliveries: r.deliveries, QueuedTTL: queuedTTL,
+		IDs:       job.IDs{Tag: job.TagOf("node-1"), Rand: rand.Reader},
+		Draining:  func() bool { return false },
+		Admission: r,
 		Wake: func(at time.Time) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -78,6 +75,41 @@ func newRig(t *testing.T, edit ...func(*intake.Config)) *rig {
 	return r
 }
 
+// Admit is intake.Admission.
+func (r *rig) Admit(bytes int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.admitted++
+	if r.refusal == nil {
+		r.bytes += bytes
+	}
+	return r.refusal
+}
+
+// Forgo is intake.Admission.
+func (r *rig) Forgo(bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes -= bytes
+}
+
+// AdmitUser is intake.Admission.
+func (r *rig) AdmitUser(q *job.Request) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.userRefusals[q.UserID]
+}
+
+// AdmitJoined is intake.Admission.
+func (r *rig) AdmitJoined(l queue.Load) (float64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.budget > 0 && l.TargetBacklog > r.budget {
+		return 1, fault.New(fault.Overloaded, "the target is full")
+	}
+	return 0.5, nil
+}
+
 func (r *rig) queue(l job.Line) *queue.Queue {
 	return queue.New(queue.Config{
 		Line: l, Backlog: r.Store, Settings: fast,
@@ -85,21 +117,6 @@ func (r *rig) queue(l job.Line) *queue.Queue {
 }
 
 func fast(string) pace.Settings { return pace.Settings{RPS: 1000, MaxConcurrent: 1000} }
-
-type runner func(*queue.Turn) queue.Verdict
-
-func (f runner) Run(_ context.Context, t *queue.Turn) queue.Verdict { return f(t) }
-
-// line is a queue as intake sees it.
-type line struct{ *queue.Queue }
-
-func (l line) Reserve(lane job.Lane, id job.ID) (intake.Place, intake.Load) {
-	place := l.Queue.Reserve(lane, id)
-	load := place.Load()
-	return place, intake.Load{
-		ActiveQueues: load.ActiveLanes, UpstreamBacklog: load.TargetBacklog, QueueBacklog: load.LaneBacklog,
-	}
-}
 
 // request is a valid job.
 func request(user, key string, edit ...func(*job.Request)) *job.Request {
@@ -184,24 +201,13 @@ func (r *rig) backlog(calls, deliveries int) {
 		for e, err := range r.Waiting(r.t.Context(), q.line) {
 			r.ok(err)
 			stored++
-			if n, ok, err := q.Position(r.t.Context(), e); !ok || err != nil || n < 1 {
+			if n, ok, err := q.Standing(r.t.Context(), e); !ok || err != nil || n.Position < 1 {
 				r.t.Errorf("%s: %s is on the disk and not in the queue", name, e.ID)
 			}
 		}
 		if s := q.Stats(); s.Backlog != q.want || s.Waiting != q.want || stored != q.want {
 			r.t.Errorf("%s: %+v and %d stored, want %d", name, s, stored, q.want)
 		}
-	}
-}
-
-// failing is a fault of a method: its next n calls fail, and land all the same if they are to.
-func failing(method string, n int, landed bool, err error) storetest.Fault {
-	return func(m string) (bool, error) {
-		if m != method || n == 0 {
-			return true, nil
-		}
-		n--
-		return landed, err
 	}
 }
 

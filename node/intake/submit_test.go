@@ -15,6 +15,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/queue"
 	"github.com/aquifer-fleet/aquifer/node/store"
+	"github.com/aquifer-fleet/aquifer/node/store/storetest"
 )
 
 func TestSubmitStoresAndQueues(t *testing.T) {
@@ -25,7 +26,7 @@ func TestSubmitStoresAndQueues(t *testing.T) {
 		if got.ID.IsZero() || got.ID.NodeTag() != job.TagOf("node-1") || got.Status != job.Queued || got.Duplicate || got.Durability != store.Flush {
 			t.Errorf("receipt %+v", got)
 		}
-		if want := (intake.Load{ActiveQueues: 1, UpstreamBacklog: 1, QueueBacklog: 1}); got.Load != want {
+		if want := (intake.Load{ActiveQueues: 1, UpstreamBacklog: 1, QueueBacklog: 1, Pressure: 0.5}); got.Load != want {
 			t.Errorf("load %+v", got.Load)
 		}
 		deadline := time.Now().Add(queuedTTL)
@@ -40,6 +41,10 @@ func TestSubmitStoresAndQueues(t *testing.T) {
 	})
 }
 
+type runner func(*queue.Turn) queue.Verdict
+
+func (f runner) Run(_ context.Context, t *queue.Turn) queue.Verdict { return f(t) }
+
 // A job that comes in takes its turn without a read of the store.
 func TestSubmitHandsTheJobOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -53,7 +58,7 @@ func TestSubmitHandsTheJobOver(t *testing.T) {
 				return queue.Ended
 			}),
 		})
-		r.intake.Calls = line{r.calls}
+		r.intake.Calls = r.calls
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = r.calls.Run(ctx) })
@@ -314,9 +319,9 @@ func TestDraining(t *testing.T) {
 
 func TestSubmitWithoutRandomness(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := newRig(t, func(c *intake.Config) { c.IDs.Rand = iotest.ErrReader(errDisk) })
+		r := newRig(t, func(c *intake.Config) { c.IDs.Rand = iotest.ErrReader(storetest.ErrDisk) })
 		_, err := r.submit(request("u", "k"))
-		if f := r.fails(err, fault.Internal); f.Detail != "" || !errors.Is(err, errDisk) {
+		if f := r.fails(err, fault.Internal); f.Detail != "" || !errors.Is(err, storetest.ErrDisk) {
 			t.Errorf("got %+v", f)
 		}
 		r.backlog(0, 0)

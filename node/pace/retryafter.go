@@ -10,17 +10,27 @@ import (
 // RetryAfter is when a target wants to be asked again.
 type RetryAfter struct {
 	// Wait is how long from the answer on, in whole seconds and never negative. It is the target's
-	// word and may be absurdly long: see Capped.
+	// word and may be absurdly long: see Or.
 	Wait time.Duration
 	// Raw is the target's own words, also when they could not be read; empty if it had none. It is
 	// valid UTF-8 and at most 128 bytes long.
 	Raw string
+	// Header is the canonical name of the header that Wait was read from; empty if none could be read.
+	Header string
 	// OK tells that Wait was read. Without it there is no hint, and the caller's own back-off applies.
 	OK bool
 }
 
-// Capped returns r with Wait at most limit.
-func (r RetryAfter) Capped(limit time.Duration) RetryAfter {
+// Or is how long to wait: what the target says, up to limit, or else the back-off, if it says nothing.
+func (r RetryAfter) Or(backoff, limit time.Duration) time.Duration {
+	if !r.OK {
+		return backoff
+	}
+	return r.UpTo(limit).Wait
+}
+
+// UpTo is the hint with a wait that is no longer than limit.
+func (r RetryAfter) UpTo(limit time.Duration) RetryAfter {
 	r.Wait = min(r.Wait, limit)
 	return r
 }
@@ -61,6 +71,9 @@ func retryAfter(h http.Header, now time.Time) RetryAfter {
 	} else if at, isDate := httpDate(value); isDate {
 		r.Wait, r.OK = until(at, answered(h, now)), true
 	}
+	if r.OK {
+		r.Header = "Retry-After"
+	}
 	return r
 }
 
@@ -74,7 +87,7 @@ func resetTime(h http.Header, now time.Time) RetryAfter {
 		if !ok {
 			continue
 		}
-		r := RetryAfter{Raw: raw(value), OK: true}
+		r := RetryAfter{Raw: raw(value), Header: name, OK: true}
 		switch {
 		case n < epoch:
 			r.Wait = max(times(n, time.Second), MinBackoff)
@@ -101,7 +114,7 @@ func resetDuration(h http.Header, _ time.Time) RetryAfter {
 			continue
 		}
 		if wait = max(wait, MinBackoff); !longest.OK || wait > longest.Wait {
-			longest = RetryAfter{Wait: wait, Raw: raw(value), OK: true}
+			longest = RetryAfter{Wait: wait, Raw: raw(value), Header: name, OK: true}
 		}
 	}
 	return longest

@@ -59,12 +59,15 @@ func TestRA01_RetryAfterBeyondWhatFits(t *testing.T) {
 		if !got.OK || got.Wait < 9223372036*time.Second {
 			t.Errorf("%s: got %v, %v; want about 292 years", raw, got.Wait, got.OK)
 		}
-		if capped := got.Capped(time.Hour); capped.Wait != time.Hour || capped.Raw != raw || !capped.OK {
-			t.Errorf("%s: capped to %+v, want one hour and the raw value", raw, capped)
+		if wait := got.Or(time.Minute, time.Hour); wait != time.Hour || got.Raw != raw {
+			t.Errorf("%s: waits %v, want one hour, with the raw value %q", raw, wait, got.Raw)
 		}
 	}
-	if r := (RetryAfter{Wait: 5 * time.Second, OK: true}).Capped(time.Hour); r.Wait != 5*time.Second {
-		t.Errorf("a short wait was changed to %v", r.Wait)
+	if wait := (RetryAfter{Wait: 5 * time.Second, OK: true}).Or(time.Minute, time.Hour); wait != 5*time.Second {
+		t.Errorf("a short wait was changed to %v", wait)
+	}
+	if wait := (RetryAfter{}).Or(time.Minute, time.Second); wait != time.Minute {
+		t.Errorf("without a hint the back-off is %v", wait)
 	}
 }
 
@@ -148,7 +151,7 @@ func checkSane(t interface{ Errorf(string, ...any) }, r RetryAfter) {
 	if r.OK && r.Wait != 0 && r.Wait < MinBackoff {
 		t.Errorf("not rounded up: %v", r.Wait)
 	}
-	if r.Capped(time.Hour).Wait > time.Hour {
+	if r.Or(0, time.Hour) > time.Hour {
 		t.Errorf("not capped: %v", r.Wait)
 	}
 }
@@ -175,4 +178,19 @@ func TestRetryAfterReadsWhatItShould(t *testing.T) {
 			t.Fatalf("got %+v, want %v", r, want)
 		}
 	})
+}
+
+func TestRetryAfterNamesItsHeader(t *testing.T) {
+	for want, in := range map[string]http.Header{
+		"":                           headers("Retry-After", "soon"),
+		"Retry-After":                headers("Retry-After", "3", "RateLimit-Reset", "9"),
+		"Ratelimit-Reset":            headers("Retry-After", "soon", "RateLimit-Reset", "9"),
+		"X-Ratelimit-Reset":          headers("X-RateLimit-Reset", "9"),
+		"X-Ratelimit-Reset-Requests": headers("X-RateLimit-Reset-Requests", "9s", "X-RateLimit-Reset-Tokens", "8s"),
+		"X-Ratelimit-Reset-Tokens":   headers("X-RateLimit-Reset-Requests", "7s", "X-RateLimit-Reset-Tokens", "8s"),
+	} {
+		if got := ParseRetryAfter(in, start); got.Header != want {
+			t.Errorf("got %+v, want %q", got, want)
+		}
+	}
 }

@@ -17,16 +17,6 @@ type Share[T any] struct {
 	resting, newest *Flow[T]
 }
 
-// Flow is one party of a Share. It belongs to one Share at a time and must not be copied while in it.
-type Flow[T any] struct {
-	// Lane is whom the flow stands for.
-	Lane T
-
-	finish     float64 // virtual time at which its last turn ends
-	waiting    bool    // it is in Share.waiting
-	prev, next *Flow[T]
-}
-
 type turn[T any] struct {
 	start float64
 	added uint64
@@ -47,8 +37,9 @@ func (s *Share[T]) Add(f *Flow[T]) {
 	}
 	s.unrest(f)
 	f.waiting = true
+	f.finish = max(s.now, f.finish)
 	s.added++
-	s.waiting = append(s.waiting, turn[T]{max(s.now, f.finish), s.added, f})
+	s.waiting = append(s.waiting, turn[T]{f.finish, s.added, f})
 	s.up(len(s.waiting) - 1)
 }
 
@@ -56,6 +47,10 @@ func (s *Share[T]) Add(f *Flow[T]) {
 func (s *Share[T]) Next() *Flow[T] {
 	if len(s.waiting) == 0 {
 		return nil
+	}
+	for top := &s.waiting[0]; top.start < top.flow.finish; { // charged since it was put there
+		top.start = top.flow.finish
+		s.down()
 	}
 	return s.waiting[0].flow
 }
@@ -66,33 +61,31 @@ func (s *Share[T]) Next() *Flow[T] {
 func (s *Share[T]) Serve(cost, weight float64, more bool) {
 	top := &s.waiting[0]
 	f := top.flow
-	s.now = top.start
-	f.finish = s.now + cost/weight
-	s.last = max(s.last, f.finish)
+	s.now = max(s.now, f.finish)
+	s.Charge(f, cost, weight)
 	if more {
 		s.added++
 		top.start, top.added = f.finish, s.added
 		s.down()
 		return
 	}
-	f.waiting = false
-	n := len(s.waiting) - 1
-	*top, s.waiting[n] = s.waiting[n], turn[T]{}
-	s.waiting = s.waiting[:n]
-	s.down()
+	s.pop()
 	s.rest(f)
 }
 
-// Forget returns a flow without work whose past has no influence on its future, so that the owner
-// may drop it, and nil if there is none. Each flow is returned once. A Share that is served and
-// added to is tidy if Forget is called twice each time.
-func (s *Share[T]) Forget() *Flow[T] {
-	f := s.resting
-	if f == nil || f.finish > s.Now() {
-		return nil
-	}
-	s.unrest(f)
-	return f
+// Charge adds to the cost of a flow's turns, or takes from it, when that is known only afterwards.
+func (s *Share[T]) Charge(f *Flow[T], cost, weight float64) {
+	f.finish += cost / weight
+	s.last = max(s.last, f.finish)
+}
+
+// pop takes out the flow that is next.
+func (s *Share[T]) pop() {
+	s.waiting[0].flow.waiting = false
+	n := len(s.waiting) - 1
+	s.waiting[0], s.waiting[n] = s.waiting[n], turn[T]{}
+	s.waiting = s.waiting[:n]
+	s.down()
 }
 
 // Now is the virtual time, in cost by weight.
@@ -105,31 +98,6 @@ func (s *Share[T]) Now() float64 {
 
 // Len is how many flows have work.
 func (s *Share[T]) Len() int { return len(s.waiting) }
-
-// rest puts f at the end of the resting ones.
-func (s *Share[T]) rest(f *Flow[T]) {
-	if f.prev = s.newest; f.prev != nil {
-		f.prev.next = f
-	} else {
-		s.resting = f
-	}
-	s.newest = f
-}
-
-// unrest takes f out of the resting ones, if it is there.
-func (s *Share[T]) unrest(f *Flow[T]) {
-	if f.prev != nil {
-		f.prev.next = f.next
-	} else if s.resting == f {
-		s.resting = f.next
-	}
-	if f.next != nil {
-		f.next.prev = f.prev
-	} else if s.newest == f {
-		s.newest = f.prev
-	}
-	f.prev, f.next = nil, nil
-}
 
 func (s *Share[T]) up(i int) {
 	moved := s.waiting[i]

@@ -258,11 +258,11 @@ func TestShareIsFair(t *testing.T) {
 func BenchmarkShare(b *testing.B) {
 	const flows = 100_000
 	var s Share[*tenant]
-	used := heap()
+	used := inUse()
 	for range flows {
 		s.Add(&Flow[*tenant]{})
 	}
-	used = heap() - used
+	used = inUse() - used
 	for b.Loop() {
 		s.Next()
 		s.Serve(1, 1, true)
@@ -287,8 +287,8 @@ func BenchmarkShareNewcomers(b *testing.B) {
 	}
 }
 
-// heap is how much memory is in use.
-func heap() uint64 {
+// inUse is how much memory is in use.
+func inUse() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

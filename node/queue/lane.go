@@ -20,15 +20,17 @@ type lane struct {
 	backlog int32 // unfinished work
 	places  int32 // places that are present
 
-	more    bool // there may be entries behind high that are only on disk
-	dirty   bool // an entry was left on disk since the reader cleared this
-	hungry  bool // it stands in target.hungry, or is being read
-	sharing bool // the target's share knows it
+	more      bool // there may be entries behind high that are only on disk
+	dirty     bool // an entry was left on disk since the reader cleared this
+	refilling bool // it stands in target.refills, or is being read
 
 	// lost is what left the lane while it is being read: of each id the highest order that is gone. It
 	// is nil while the lane is not being read.
 	lost map[job.ID]job.Order
 }
+
+// shared reports whether tenants share the lane.
+func (l *lane) shared() bool { return l.tenant == job.Tenant{} }
 
 func (l *lane) name() job.Lane { return job.Lane{Target: l.target.name, Tenant: l.tenant} }
 

@@ -1,12 +1,19 @@
 package queue
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
 
-// metrics are a queue's own. They are labelled by line only: the number of targets has no bound.
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/pace"
+)
+
+// metrics are a queue's own, labelled by line. Those of single targets are collector's.
 type metrics struct {
 	wait         prometheus.Histogram
 	failedReads  prometheus.Counter
 	failedRunner prometheus.Counter
+	hints        *prometheus.CounterVec
+	trips        *prometheus.CounterVec // of calls alone, as only calls may go past a queue
 }
 
 func newMetrics(q *Queue) *metrics {
@@ -27,15 +34,32 @@ func newMetrics(q *Queue) *metrics {
 			Help: "Turns that ended in a panic.",
 		}),
 	}
+	m.hints = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "aquifer_target_hints_total", ConstLabels: line,
+		Help: "What targets said about their pace, by the header that said it.",
+	}, []string{"header"})
+	for _, header := range [...]string{"X-Aqueduct-Rps", "X-Aqueduct-Max-Concurrent", "Endpoint-Load-Metrics", "Retry-After"} {
+		m.hints.WithLabelValues(header)
+	}
+	m.trips = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "aquifer_breaker_trips_total",
+		Help: "Times that the breaker of a target opened, by its kind.",
+	}, []string{"kind"})
+	for _, kind := range pace.BreakerKinds() {
+		m.trips.WithLabelValues(kind.String())
+	}
 	if q.cfg.Registerer == nil {
 		return m
+	}
+	if q.cfg.Line == job.Calls {
+		q.cfg.Registerer.MustRegister(m.trips)
 	}
 	gauge := func(name, help string, value func() int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aquifer_queue_" + name, Help: help, ConstLabels: line},
 			func() float64 { return float64(value()) })
 	}
 	c := &q.counts
-	q.cfg.Registerer.MustRegister(m.wait, m.failedReads, m.failedRunner,
+	q.cfg.Registerer.MustRegister(m.wait, m.failedReads, m.failedRunner, m.hints, newCollector(q),
 		gauge("backlog", "Unfinished work, wherever it is.", c.backlog.Load),
 		gauge("waiting", "Work that waits for its turn; not for a retry.", c.waiting.Load),
 		gauge("in_flight", "Slots of targets that are taken.", c.inFlight.Load),
@@ -44,4 +68,16 @@ func newMetrics(q *Queue) *metrics {
 		gauge("held_bytes", "Bytes of jobs kept in memory while they wait.", q.held.Load),
 	)
 	return m
+}
+
+// heard counts the hints of an answer. Their headers are a closed set.
+func (m *metrics) heard(s *pace.Signal) {
+	for _, header := range [...]string{
+		s.RPS.Header, s.MaxConcurrent.Header, s.Utilization.Header, s.AccountQueue.Header, s.SlowStart.Header,
+		s.MaxBacklog.Header, s.RetryAfter.Header,
+	} {
+		if header != "" {
+			m.hints.WithLabelValues(header).Inc()
+		}
+	}
 }

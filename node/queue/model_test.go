@@ -61,8 +61,8 @@ func (w *world) promises() {
 				w.err = fmt.Errorf("%v is only on disk; high %d, more %v", e, ln.high, ln.more)
 			}
 		}
-		if ln != nil && ln.more && !ln.hungry && len(ln.window) <= w.queue.cfg.Window/2 {
-			w.err = fmt.Errorf("lane %v has more, a window of %d, and is not hungry", l, len(ln.window))
+		if ln != nil && ln.more && !ln.refilling && len(ln.window) <= w.queue.cfg.Window/2 {
+			w.err = fmt.Errorf("lane %v has more, a window of %d, and is not being refilled", l, len(ln.window))
 		}
 	}
 }

@@ -140,7 +140,7 @@ func TestReconfigureAppliesAtOnce(t *testing.T) {
 			t.Errorf("%d left after 10 s at 1 rps", n)
 		}
 		rps.Store(1000)
-		q.Reconfigure()
+		q.Reconfigure(nil)
 		time.Sleep(time.Second)
 		if n := q.Stats().Backlog; n > 0 {
 			t.Errorf("%d left after 1 s at 1000 rps", n)

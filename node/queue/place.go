@@ -14,10 +14,10 @@ type Place struct {
 	order job.Order     // 0 while it is not known
 	held  *job.Snapshot // nil: to be read from the store
 	since time.Duration // when it came to wait, from the queue's epoch on; 0 if not known
-	// twin is another place of the same job; nil if there is none. While a turn is open it is the
+	// sibling is another place of the same job; nil if there is none. While a turn is open it is the
 	// place that the job takes next, and to that one it is the turn.
-	twin  *Place
-	state placeState
+	sibling *Place
+	state   placeState
 	// resumed work was counted before.
 	resumed bool
 }
@@ -43,6 +43,16 @@ func (q *Queue) Reserve(l job.Lane, id job.ID) *Place {
 	return t.reserve(ln, id)
 }
 
+// Join is Reserve, and the load as the lane sees it with the work that joins. Both happen in one step, so
+// that of those who join at once each one sees the ones before it.
+func (q *Queue) Join(l job.Lane, id job.ID) (*Place, Load) {
+	t := q.lock(l.Target)
+	defer t.mu.Unlock()
+	ln := t.lane(l.Tenant)
+	t.count(ln, +1)
+	return t.reserve(ln, id), t.load(ln)
+}
+
 // Resume marks due work that is about to come back to its lane. It is counted already.
 func (q *Queue) Resume(l job.Lane, id job.ID) *Place {
 	t := q.lock(l.Target)
@@ -55,7 +65,7 @@ func (q *Queue) Resume(l job.Lane, id job.ID) *Place {
 func (t *target) reserve(ln *lane, id job.ID) *Place {
 	p := &Place{lane: ln, id: id}
 	if old := t.present[id]; old != nil && old.state == open {
-		p.twin, old.twin = old, p
+		p.sibling, old.sibling = old, p
 	}
 	t.occupy(p)
 	t.q.counts.come()
@@ -74,7 +84,7 @@ func (p *Place) Push(e job.Entry, held *job.Snapshot) {
 	now := time.Now()
 	p.order, p.since = e.Order, now.Sub(t.q.epoch)
 	p.hold(held)
-	if p.twin != nil {
+	if p.sibling != nil {
 		p.state = parked
 		return
 	}
@@ -97,14 +107,6 @@ func (p *Place) Cancel() {
 		t.count(ln, -1)
 	}
 	t.tidy(ln)
-}
-
-// Load returns the load as the place's lane sees it.
-func (p *Place) Load() Load {
-	t := p.lane.target
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.load(p.lane)
 }
 
 // Restore takes up an entry that the last process left in its lane. It is for before Run, once for
@@ -164,8 +166,8 @@ func (t *target) leave(p *Place) {
 		return
 	}
 	delete(t.present, p.id)
-	if p.twin != nil {
-		t.present[p.id], p.twin.twin = p.twin, nil
+	if p.sibling != nil {
+		t.present[p.id], p.sibling.sibling = p.sibling, nil
 	}
 }
 

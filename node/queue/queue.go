@@ -24,11 +24,18 @@ type Config struct {
 	// HeldBytes is how many bytes of jobs are kept in memory while they wait, so that their turn need
 	// not read them; 0 means 16 MiB.
 	HeldBytes int64
-	// Settings returns what a host may take. It is asked when a target is met, and at Reconfigure.
+	// Settings returns what a host may take. It is asked when a target is met, and at Reconfigure, with locks held: it
+	// must not call the queue.
 	Settings func(host string) pace.Settings
-	Backlog  Backlog
-	Runner   Runner
-	Logger   *slog.Logger // nil: silent
+	// Paused says whether nothing is to be sent to a host. It is asked when Settings is; nil: never.
+	Paused func(host string) bool
+	// CountTenants has the queue know how much each tenant has to do at all targets together.
+	CountTenants bool
+	// TenantMetrics adds metrics of single tenants. It needs CountTenants.
+	TenantMetrics bool
+	Backlog       Backlog
+	Runner        Runner
+	Logger        *slog.Logger // nil: silent
 	// Registerer takes the metrics; nil: nobody does.
 	Registerer prometheus.Registerer
 }
@@ -44,21 +51,22 @@ type Backlog interface {
 
 // Queue is all that waits of one line. All its methods are safe for concurrent use.
 type Queue struct {
-	cfg    Config
-	epoch  time.Time // what waiting times are measured from
-	counts counts
-	held   atomic.Int64 // bytes of the jobs held in windows
+	cfg     Config
+	epoch   time.Time // what waiting times are measured from
+	counts  counts
+	tenants *tenants     // nil if they are not counted
+	held    atomic.Int64 // bytes of the jobs held in windows
 
 	busy atomic.Bool // Run is active, until its last goroutine has ended
 	// run is set while turns may start. It is loaded under the lock of the target that starts one,
 	// so whoever clears it and then takes a target's lock knows that the target starts nothing more.
 	run     atomic.Pointer[run]
-	working sync.WaitGroup // turns, readers and armed timers
-	hands   hands
+	working sync.WaitGroup // turns, workers, readers and armed timers
+	workers workers
 
 	mu      sync.RWMutex // guards targets: a name is one target. Taken before a target's lock, never after
 	targets map[string]*target
-	crowd   int // so many targets make it worth looking for idle ones
+	pruneAt int // so many targets make it worth looking for idle ones
 }
 
 // run is one call of Run.
@@ -78,8 +86,11 @@ func New(cfg Config) *Queue {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{cfg: cfg, epoch: time.Now(), targets: map[string]*target{}, crowd: maxIdleTargets, hands: newHands()}
+	q := &Queue{cfg: cfg, epoch: time.Now(), targets: map[string]*target{}, pruneAt: maxIdleTargets, workers: newWorkers()}
 	q.counts.metrics = newMetrics(q)
+	if cfg.CountTenants {
+		q.tenants = &tenants{backlog: map[job.Tenant]int{}}
+	}
 	return q
 }
 
@@ -105,10 +116,13 @@ func (q *Queue) Run(ctx context.Context) error {
 	return nil
 }
 
-// Reconfigure asks for the settings of every target again.
-func (q *Queue) Reconfigure() {
-	q.each(func(t *target) { t.configure(q.cfg.Settings(t.host)) })
+// Reconfigure asks for the settings of every target again. Tenants that were slowed down by their own
+// failures are so no longer where the settings have changed, and at the hosts that renew tells; it may be nil.
+func (q *Queue) Reconfigure(renew func(host string) bool) {
+	q.each(func(t *target) { t.configure(renew != nil && renew(t.host)) })
 }
+
+func (q *Queue) paused(host string) bool { return q.cfg.Paused != nil && q.cfg.Paused(host) }
 
 // each calls do for every target, one after the other.
 func (q *Queue) each(do func(*target)) {
@@ -131,6 +145,8 @@ type Load struct {
 	ActiveLanes   int     // lanes of the target with unfinished work
 	TargetBacklog int     // unfinished work of the target
 	LaneBacklog   int     // unfinished work of the lane
+	// MaxBacklog is how much unfinished work the target wants to be kept, if it has said so.
+	MaxBacklog pace.Hint[int]
 }
 
 // Load returns the load as a lane sees it.
@@ -141,6 +157,16 @@ func (q *Queue) Load(l job.Lane) Load {
 		return t.load(t.lanes[l.Tenant])
 	}
 	return Load{Total: q.counts.backlog.Load(), Waiting: q.counts.waiting.Load(), Rate: q.cfg.Settings(l.Host()).RPS}
+}
+
+// Loads calls see for each target, with its load as a lane without work sees it.
+func (q *Queue) Loads(see func(Load)) {
+	q.each(func(t *target) {
+		t.mu.Lock()
+		l := t.load(nil)
+		t.mu.Unlock()
+		see(l)
+	})
 }
 
 // Stats counts what is in the queue.

@@ -12,18 +12,18 @@ const maxReadBackoff = 30 * time.Second
 
 // feed has a lane read if there may be more on disk and its window is half empty.
 func (t *target) feed(l *lane) {
-	if !l.more || l.hungry || len(l.window) > t.q.cfg.Window/2 {
+	if !l.more || l.refilling || len(l.window) > t.q.cfg.Window/2 {
 		return
 	}
-	l.hungry = true
-	t.hungry = append(t.hungry, l)
+	l.refilling = true
+	t.refills = append(t.refills, l)
 	t.read()
 }
 
 // read starts a reader if there is something to read and nobody does.
 func (t *target) read() {
 	r := t.q.run.Load()
-	if r == nil || t.reading || len(t.hungry) == 0 {
+	if r == nil || t.reading || len(t.refills) == 0 {
 		return
 	}
 	t.reading = true
@@ -31,12 +31,12 @@ func (t *target) read() {
 	go t.readAll(r)
 }
 
-// readAll reads lanes until none is hungry or turns no longer start.
+// readAll reads lanes until none is left to be refilled or turns no longer start.
 func (t *target) readAll(r *run) {
 	defer t.q.working.Done()
 	failures := 0
 	for {
-		l, after, limit := t.nextHungry(r)
+		l, after, limit := t.nextRefill(r)
 		if l == nil {
 			return
 		}
@@ -48,7 +48,7 @@ func (t *target) readAll(r *run) {
 		}
 		t.postpone(l)
 		if r.reads.Err() != nil {
-			continue // nextHungry ends it
+			continue // nextRefill ends it
 		}
 		wait := pace.Backoff(failures, maxReadBackoff, 0)
 		failures++
@@ -64,32 +64,32 @@ func (t *target) readAll(r *run) {
 	}
 }
 
-// nextHungry begins the reading of the next lane, and returns nil when the reader is to end.
-func (t *target) nextHungry(r *run) (l *lane, after job.Order, limit int) {
+// nextRefill begins the reading of the next lane, and returns nil when the reader is to end.
+func (t *target) nextRefill(r *run) (l *lane, after job.Order, limit int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.hungry) == 0 || r.reads.Err() != nil {
+	if len(t.refills) == 0 || r.reads.Err() != nil {
 		t.reading = false
 		if t.resting() {
 			t.rest()
 		}
 		return nil, 0, 0
 	}
-	l = t.hungry[0]
-	if t.hungry = t.hungry[1:]; len(t.hungry) == 0 {
-		t.hungry = nil
+	l = t.refills[0]
+	if t.refills = t.refills[1:]; len(t.refills) == 0 {
+		t.refills = nil
 	}
 	l.dirty = false
 	l.lost = map[job.ID]job.Order{}
 	return l, l.high, max(t.q.cfg.Window-len(l.window), 1)
 }
 
-// postpone ends a reading that failed; the lane stays hungry.
+// postpone ends a reading that failed; the lane is still to be refilled.
 func (t *target) postpone(l *lane) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l.lost = nil
-	t.hungry = append(t.hungry, l)
+	t.refills = append(t.refills, l)
 }
 
 // refill takes up what was read.
@@ -105,7 +105,7 @@ func (t *target) refill(l *lane, entries []job.Entry, limit int) {
 	if len(entries) < limit && !l.dirty {
 		l.more = false
 	}
-	l.lost, l.hungry = nil, false
+	l.lost, l.refilling = nil, false
 	t.feed(l)
 	t.pump(time.Now())
 	t.tidy(l)

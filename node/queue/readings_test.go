@@ -27,10 +27,10 @@ func TestLoad(t *testing.T) {
 		q.add(laneOf("api", 1), 3)
 		q.add(laneOf("api", 2), 1)
 		q.add(laneOf("other", 1), 1)
-		p := q.Reserve(laneOf("api", 2), id(99))
+		p, joined := q.Join(laneOf("api", 2), id(99))
 		want := Load{Total: 6, Waiting: 6, Rate: 7, ActiveLanes: 2, TargetBacklog: 5, LaneBacklog: 2}
-		if l := q.Load(laneOf("api", 2)); l != want || p.Load() != want {
-			t.Errorf("got %+v and %+v, want %+v", l, p.Load(), want)
+		if l := q.Load(laneOf("api", 2)); l != want || joined != want {
+			t.Errorf("got %+v and %+v, want %+v", l, joined, want)
 		}
 		p.Cancel()
 		want = Load{Total: 5, Waiting: 5, Rate: 7, ActiveLanes: 2, TargetBacklog: 4}
@@ -92,8 +92,8 @@ func TestPosition(t *testing.T) {
 		q.add(l, 20)
 		q.add(laneOf("other", 1), 5)
 		for i, e := range q.disk.lanes[l] {
-			if n, ok, err := q.Position(t.Context(), e); n != i+1 || !ok || err != nil {
-				t.Errorf("entry %d: %d, %v, %v", i+1, n, ok, err)
+			if n, ok, err := q.Standing(t.Context(), e); n.Position != i+1 || !ok || err != nil {
+				t.Errorf("entry %d: %+v, %v, %v", i+1, n, ok, err)
 			}
 		}
 		unknown := []job.Entry{
@@ -102,13 +102,26 @@ func TestPosition(t *testing.T) {
 			{Lane: laneOf("nobody", 3), ID: id(500), Order: 500},
 		}
 		for _, e := range unknown {
-			if n, ok, err := q.Position(t.Context(), e); ok || err != nil {
-				t.Errorf("unknown work: %d, %v, %v", n, ok, err)
+			if n, ok, err := q.Standing(t.Context(), e); ok || err != nil {
+				t.Errorf("unknown work: %+v, %v, %v", n, ok, err)
 			}
 			if q.Withdraw(e) {
 				t.Errorf("unknown work is withdrawn: %v", e)
 			}
 			q.Gone(laneOf("nobody", 3), e.ID)
+		}
+	})
+}
+
+func TestPositionFarBehind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q := newRig(Config{Settings: settings(1, 1), Window: 4, Runner: runner(endAll)})
+		l := laneOf("api", 1)
+		q.add(l, MaxPosition+50)
+		for _, i := range []int{MaxPosition - 1, MaxPosition, MaxPosition + 1, MaxPosition + 50} {
+			if n, ok, err := q.Standing(t.Context(), q.disk.lanes[l][i-1]); n.Position != min(i, MaxPosition) || !ok || err != nil {
+				t.Errorf("entry %d: %+v, %v, %v", i, n, ok, err)
+			}
 		}
 	})
 }
@@ -120,10 +133,10 @@ func TestPositionWithoutADisk(t *testing.T) {
 		r := rig{Queue: q, disk: newDisk()}
 		r.add(laneOf("api", 1), 3)
 		e := r.disk.lanes[laneOf("api", 1)]
-		if n, ok, err := q.Position(t.Context(), e[0]); n != 1 || !ok || err != nil {
-			t.Errorf("in memory: %d, %v, %v", n, ok, err)
+		if n, ok, err := q.Standing(t.Context(), e[0]); n.Position != 1 || !ok || err != nil {
+			t.Errorf("in memory: %+v, %v, %v", n, ok, err)
 		}
-		if _, ok, err := q.Position(t.Context(), e[2]); ok || !errors.Is(err, lost) {
+		if _, ok, err := q.Standing(t.Context(), e[2]); ok || !errors.Is(err, lost) {
 			t.Errorf("on disk: %v, %v", ok, err)
 		}
 	})

@@ -57,7 +57,7 @@ func TestPC03_OneAtATimeAfterARefusal(t *testing.T) {
 		})})
 		stop := q.start(t)
 		q.add(l, 3)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + pace.DefaultIdle) // until it is forgotten that the tenant was slowed down
 		stop()
 		if tries != 4 || open.most != 1 {
 			t.Errorf("%d turns, at most %d open", tries, open.most)

@@ -100,7 +100,7 @@ func TestStartAndStopUnderLoad(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- q.Run(ctx) }()
-		q.Reconfigure()
+		q.Reconfigure(nil)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

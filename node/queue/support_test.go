@@ -141,8 +141,8 @@ func (r *rig) empty(t testing.TB) {
 		t.Errorf("%d are still active", n)
 	}
 	for _, target := range r.targets {
-		if !target.resting() || len(target.lanes) != 0 || target.share.Len() != 0 || target.budget.InFlight() != 0 {
-			t.Errorf("target %s does not rest: %d lanes, %d open", target.name, len(target.lanes), target.budget.InFlight())
+		if !target.resting() || len(target.lanes) != 0 || target.pace.Len() != 0 || target.pace.Budget().InFlight() != 0 {
+			t.Errorf("target %s does not rest: %d lanes, %d open", target.name, len(target.lanes), target.pace.Budget().InFlight())
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/pace"
 )
 
-// target is one target: its budget, its lanes, and whose turn it is.
+// target is one target: its pace, its lanes, and whose turn it is.
 type target struct {
 	q    *Queue
 	name string // scheme://host[:port]
@@ -16,20 +16,21 @@ type target struct {
 
 	// mu guards what follows, and its lanes and places: a job is dispatched by exactly one holder, and
 	// what an exact budget allows is decided and counted in one step.
-	mu      sync.Mutex
-	budget  *pace.Budget
-	share   pace.Share[*lane]
-	lanes   map[job.Tenant]*lane
-	present map[job.ID]*Place
-	grown   bool // the maps have been large, and maps never shrink
-	backlog int  // unfinished work
-	active  int  // lanes with unfinished work
+	mu       sync.Mutex
+	pace     *pace.Target[*lane]
+	settings pace.Settings // of pace
+	paused   bool          // nothing is started
+	lanes    map[job.Tenant]*lane
+	present  map[job.ID]*Place
+	grown    bool // the maps have been large, and maps never shrink
+	backlog  int  // unfinished work
+	active   int  // lanes with unfinished work
 
 	timer *time.Timer // nil until it is needed
 	armed bool        // the timer will fire at due
 	due   time.Time
 
-	hungry  []*lane // to be read from the store
+	refills []*lane // lanes to be read from the store
 	reading bool    // a reader is running
 
 	used    time.Time // when it last had work, if it has none
@@ -60,6 +61,7 @@ func (t *target) count(l *lane, n int32) {
 	}
 	t.backlog += int(n)
 	c.backlog.Add(int64(n))
+	t.q.tenants.add(l.tenant, int(n))
 	if d := t.active - lanes; d != 0 {
 		c.lanes.Add(int64(d))
 	}
@@ -78,11 +80,8 @@ func (t *target) occupy(p *Place) {
 	t.grown = t.grown || len(t.present) > 64
 }
 
-// ready tells the share that a lane has work in its window.
-func (t *target) ready(l *lane) {
-	l.sharing = true
-	t.share.Add(&l.flow)
-}
+// ready tells the pace that a lane has work in its window.
+func (t *target) ready(l *lane) { t.pace.Add(&l.flow) }
 
 // tidy drops a lane that matters no more, and all of them when the target has nothing to do.
 func (t *target) tidy(l *lane) {
@@ -90,48 +89,46 @@ func (t *target) tidy(l *lane) {
 		t.rest()
 		return
 	}
-	if l.backlog == 0 && l.places == 0 && !l.hungry && !l.sharing {
+	if l.backlog == 0 && l.places == 0 && !l.refilling && !t.pace.Holds(&l.flow) {
 		delete(t.lanes, l.tenant)
 	}
 }
 
-// resting reports whether the target has nothing to do.
+// resting reports whether the target has nothing to do, and nothing to remember of single lanes.
 func (t *target) resting() bool {
-	return t.backlog == 0 && len(t.present) == 0 && !t.reading && len(t.hungry) == 0
+	return t.backlog == 0 && len(t.present) == 0 && !t.reading && len(t.refills) == 0 && t.pace.Resting()
 }
 
-// rest puts a target without work into its smallest form. Its budget stays, so that its pace holds.
+// rest puts a target without work into its smallest form. Its pace stays, with what the target has said.
 func (t *target) rest() {
 	if t.grown {
 		t.lanes, t.present, t.grown = map[job.Tenant]*lane{}, map[job.ID]*Place{}, false
 	}
 	clear(t.lanes)
 	t.disarm()
-	t.share = pace.Share[*lane]{}
 	t.used = time.Now()
 }
 
-// pump starts the turns that may start now, and arms the timer if the next may start later.
+// pump starts the turns that may start now, and arms the timer if there may be something to do later.
 func (t *target) pump(now time.Time) {
 	r := t.q.run.Load()
-	if r == nil {
+	if r == nil || t.paused {
 		return
 	}
-	for f := t.share.Next(); f != nil; f = t.share.Next() {
-		if len(f.Lane.window) == 0 { // withdrawn, or not read yet
-			t.share.Serve(0, 1, false)
-			t.forget()
-			continue
-		}
-		wait, ok := t.budget.Wait(now)
-		if !ok {
+	for {
+		f, wait := t.pace.Next(now)
+		t.forget(now)
+		switch {
+		case f == nil:
+			if wait.For > 0 {
+				t.arm(now, wait.For)
+			}
 			return
+		case len(f.Lane.window) == 0: // withdrawn, or not read yet
+			t.pace.Skip(now)
+		default:
+			t.dispatch(r, f.Lane, now)
 		}
-		if wait > 0 {
-			t.arm(now, wait)
-			return
-		}
-		t.dispatch(r, f.Lane, now)
 	}
 }
 
@@ -140,15 +137,13 @@ func (t *target) dispatch(r *run, l *lane, now time.Time) {
 	p := l.window[0]
 	l.remove(p)
 	p.state = open
-	t.share.Serve(1, 1, len(l.window) > 0)
-	t.budget.Take(now)
+	slot := t.pace.Start(1, len(l.window) > 0, now)
 	t.q.counts.open()
 	t.q.counts.metrics.wait.Observe(p.waited(now).Seconds())
-	turn := &Turn{Entry: l.entry(p), Held: p.release(), place: p, load: t.load(l)}
+	turn := &Turn{Entry: l.entry(p), Held: p.release(), place: p, slot: slot, load: t.load(l)}
 	t.q.working.Add(1)
-	t.q.hands.give(errand{t, r, turn})
+	t.q.workers.start(task{t, r, turn})
 	t.feed(l)
-	t.forget()
 }
 
 // waited is how long a place has waited for its turn.
@@ -159,14 +154,14 @@ func (p *Place) waited(now time.Time) time.Duration {
 	return now.Sub(p.lane.target.q.epoch) - p.since
 }
 
-// forget drops lanes whose past does not matter any more.
-func (t *target) forget() {
-	for range 2 {
-		f := t.share.Forget()
+// forget drops lanes whose past does not matter any more: two each time, so that it keeps up, and all when
+// nothing waits.
+func (t *target) forget(now time.Time) {
+	for n := 0; n < 2 || t.pace.Len() == 0; n++ {
+		f := t.pace.Forget(now)
 		if f == nil {
 			return
 		}
-		f.Lane.sharing = false
 		t.tidy(f.Lane)
 	}
 }
@@ -175,8 +170,8 @@ func (t *target) forget() {
 func (t *target) load(l *lane) Load {
 	c := &t.q.counts
 	load := Load{
-		Total: c.backlog.Load(), Waiting: c.waiting.Load(), Rate: t.budget.Rate(),
-		ActiveLanes: t.active, TargetBacklog: t.backlog,
+		Total: c.backlog.Load(), Waiting: c.waiting.Load(), Rate: t.pace.Budget().Rate(),
+		ActiveLanes: t.active, TargetBacklog: t.backlog, MaxBacklog: t.pace.Budget().MaxBacklog(),
 	}
 	if l != nil {
 		load.LaneBacklog = int(l.backlog)
@@ -184,10 +179,18 @@ func (t *target) load(l *lane) Load {
 	return load
 }
 
-// configure applies other settings.
-func (t *target) configure(s pace.Settings) {
+// configure asks for the settings again. That is done under the lock, so that of two changes the later one holds.
+func (t *target) configure(renew bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.budget.Configure(s)
+	s, paused := t.q.cfg.Settings(t.host), t.q.paused(t.host)
+	if renew || s != t.settings {
+		t.pace.Configure(s)
+		t.pace.ClearSlowDowns()
+	}
+	t.settings, t.paused = s, paused
+	if paused {
+		t.disarm()
+	}
 	t.pump(time.Now())
 }

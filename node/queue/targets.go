@@ -40,19 +40,20 @@ func (q *Queue) lock(name string) *target {
 
 // meet adds a target.
 func (q *Queue) meet(name string) *target {
-	host := job.Lane{Target: name}.Host()
-	budget := pace.NewBudget(q.cfg.Settings(host))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t := q.targets[name]; t != nil {
 		return t
 	}
-	if len(q.targets) >= q.crowd {
+	if len(q.targets) >= q.pruneAt {
 		q.forget(time.Now())
-		q.crowd = max(maxIdleTargets, 2*len(q.targets))
+		q.pruneAt = max(maxIdleTargets, 2*len(q.targets))
 	}
+	host := job.Lane{Target: name}.Host()
+	settings, paused := q.cfg.Settings(host), q.paused(host) // under the lock: whoever changes them finds the target, or is heard here
 	t := &target{
-		q: q, name: name, host: host, budget: budget, used: time.Now(),
+		q: q, name: name, host: host, used: time.Now(),
+		pace: pace.NewTarget[*lane](settings), settings: settings, paused: paused,
 		lanes: map[job.Tenant]*lane{}, present: map[job.ID]*Place{},
 	}
 	q.targets[name] = t

@@ -37,6 +37,7 @@ type Turn struct {
 	Held *job.Snapshot
 
 	place    *Place
+	slot     pace.Slot[*lane]
 	load     Load
 	released bool // guarded by the target's lock
 }
@@ -59,7 +60,13 @@ func (t *target) release(turn *Turn, s pace.Signal) {
 	}
 	turn.released = true
 	now := time.Now()
-	t.budget.Done(s, now)
+	t.q.counts.metrics.heard(&s)
+	if turn.place.lane.shared() { // what one of its tenants was told is nothing to the others
+		s.RetryAfter = pace.RetryAfter{}
+	}
+	if opened := t.pace.Done(turn.slot, s, now); opened != pace.BreakerClosed {
+		t.q.counts.metrics.trips.WithLabelValues(opened.String()).Inc()
+	}
 	t.q.counts.inFlight.Add(-1)
 	t.pump(now)
 }
@@ -84,14 +91,14 @@ func (t *target) end(turn *Turn, v Verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := turn.place
-	next := p.twin
-	p.twin = nil
+	next := p.sibling
+	p.sibling = nil
 	t.leave(p)
 	if v == Ended {
 		t.count(p.lane, -1)
 	}
 	if next != nil {
-		next.twin = nil
+		next.sibling = nil
 	}
 	if next != nil && next.state == parked {
 		t.enter(next)

@@ -355,7 +355,8 @@ func (w *world) position(n int) {
 	if x == nil {
 		return
 	}
-	at, ok, err := w.queue.Position(context.Background(), x.Entry)
+	standing, ok, err := w.queue.Standing(context.Background(), x.Entry)
+	at := standing.Position
 	before, around := 1, 1
 	for _, y := range w.works {
 		if y.Lane == x.Lane && y.Order < x.Order && y.phase == atLane && !w.busy(y.ID) {

@@ -10,8 +10,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aquifer-fleet/aquifer/node/alarm"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/pace"
+	"github.com/aquifer-fleet/aquifer/node/retry"
+	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
 // Store is what deliveries need of durable storage, where they are owed.
@@ -40,11 +43,8 @@ type Call struct {
 
 // Config is what a Deliverer is built from.
 type Config struct {
-	Store  Store
-	Sender Sender
-	// Gone reports whether an error of Store says that there is nothing left to do or to read: the job
-	// has expired or its delivery is settled.
-	Gone       func(error) bool
+	Store      Store
+	Sender     Sender
 	Policy     Policy
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
@@ -55,10 +55,18 @@ type Config struct {
 type Deliverer struct {
 	Config
 	metrics metrics
+	steps   *retry.Retrier // of the store
 }
 
+// storeBackoff bounds the wait between two tries of a store that fails.
+const storeBackoff = 30 * time.Second
+
 // New returns a deliverer.
-func New(c Config) *Deliverer { return &Deliverer{Config: c, metrics: newMetrics(c.Registerer)} }
+func New(c Config) *Deliverer {
+	return &Deliverer{Config: c, metrics: newMetrics(c.Registerer), steps: retry.New(retry.Config{
+		Limit: storeBackoff, Final: store.Final, Alarm: alarm.New(c.Logger, "webhook delivery waits for the store"),
+	})}
+}
 
 // Turn is a delivery's leave to be sent now.
 type Turn struct {
@@ -97,36 +105,41 @@ func (d *Deliverer) Deliver(ctx context.Context, t Turn) (_ Outcome, due time.Ti
 	if outcome != 0 {
 		return outcome, time.Time{}
 	}
+	began := time.Now()
 	reply := d.Sender.Send(ctx, call)
 	if reply.Status == 0 && ctx.Err() != nil {
 		return Owed, time.Time{}
 	}
 	var next job.Webhook
-	next, signal = d.Policy.next(s.Webhook, reply, time.Now(), rand.Float64())
+	now := time.Now()
+	next, signal = d.Policy.next(s.Webhook, reply, now, rand.Float64())
+	d.log(ctx, t.Entry, next, now.Sub(began))
 	return d.settle(ctx, t.Entry, next)
 }
 
 // Abandon settles a delivery as failed whose turn broke this program.
 func (d *Deliverer) Abandon(ctx context.Context, id job.ID, cause any) {
 	d.Logger.Error("webhook delivery panicked", "job_id", id, "panic", cause, "stack", string(debug.Stack()))
-	d.persist(ctx, id, "abandon", func(ctx context.Context) error {
-		s, err := d.Store.Get(ctx, id)
+	whole := context.WithoutCancel(ctx)
+	d.persist(ctx, id, "abandon", func() error {
+		s, err := d.Store.Get(whole, id)
 		if err != nil {
 			return err
 		}
 		next := s.Webhook
 		next.State, next.Attempts, next.LastStatus, next.LastError = job.WebhookFailed, next.Attempts+1, 0, job.Internal
 		next.Order, next.DueAt = 0, 0
-		return d.Store.Settle(ctx, id, next)
+		return d.Store.Settle(whole, id, next)
 	})
 }
 
 // prepare reads what is owed and makes the call of it, or says that there is nothing to send.
 func (d *Deliverer) prepare(ctx context.Context, t Turn) (c Call, s job.Snapshot, o Outcome) {
 	var body []byte
-	o = d.persist(ctx, t.Entry.ID, "read", func(ctx context.Context) (err error) {
-		if s, err = d.snapshot(ctx, t); err == nil && s.Webhook.Phase() == job.WebhookPending {
-			body, err = d.body(ctx, s)
+	whole := context.WithoutCancel(ctx)
+	o = d.persist(ctx, t.Entry.ID, "read", func() (err error) {
+		if s, err = d.snapshot(whole, t); err == nil && s.Webhook.Phase() == job.WebhookPending {
+			body, err = d.body(whole, s)
 		}
 		return err
 	})
@@ -155,7 +168,7 @@ func (d *Deliverer) body(ctx context.Context, s job.Snapshot) ([]byte, error) {
 	}
 	payload, err := d.Store.Payload(ctx, s.Job.ID)
 	switch {
-	case err != nil && !d.Gone(err):
+	case err != nil && !store.MovedOn(err):
 		return nil, err
 	case err != nil || len(payload) <= len(r.Body): // it is the part that s has, or nothing
 		payload = nil
@@ -166,61 +179,33 @@ func (d *Deliverer) body(ctx context.Context, s job.Snapshot) ([]byte, error) {
 // settle records the outcome of an attempt.
 func (d *Deliverer) settle(ctx context.Context, e job.Entry, next job.Webhook) (Outcome, time.Time) {
 	d.metrics.attempt(next.State)
-	if next.State == job.WebhookFailed || next.State == job.WebhookRejected {
-		d.Logger.Warn("webhook delivery given up", "job_id", e.ID, "state", next.State,
-			"attempts", next.Attempts, "status", next.LastStatus, "error", next.LastError)
-	}
 	done, due := Settled, time.Time{}
 	record := func(ctx context.Context) error { return d.Store.Settle(ctx, e.ID, next) }
+	recorded := func(s job.Snapshot) bool { return s.Webhook.State.Settled() }
 	if next.State == job.WebhookPending {
 		done, due = Postponed, time.UnixMilli(next.DueAt)
 		record = func(ctx context.Context) error { return d.Store.Postpone(ctx, e, next) }
+		recorded = func(s job.Snapshot) bool {
+			return s.Webhook.Phase() == job.WebhookPending && s.Webhook.Attempts == next.Attempts
+		}
 	}
-	o := d.persist(ctx, e.ID, "record", record)
-	if o == Settled && done == Postponed {
-		o = d.postponed(ctx, e.ID, next.Attempts)
-	}
+	o := d.persist(ctx, e.ID, "record", func() error { return store.Certain(ctx, d.Store, e.ID, record, recorded) })
 	if o != 0 {
 		return o, time.Time{}
 	}
 	return done, due
 }
 
-// postponed tells, when the store says that there is nothing left to postpone, whether that is because
-// an earlier try that failed had landed all the same: then this attempt stands in the record.
-func (d *Deliverer) postponed(ctx context.Context, id job.ID, attempt int) Outcome {
-	var s job.Snapshot
-	o := d.persist(ctx, id, "read", func(ctx context.Context) (err error) {
-		s, err = d.Store.Get(ctx, id)
-		return err
-	})
-	if o == 0 && (s.Webhook.Phase() != job.WebhookPending || s.Webhook.Attempts != attempt) {
-		return Settled
-	}
-	return o
-}
-
-// storeBackoff bounds the wait between two tries of a store that fails.
-const storeBackoff = 30 * time.Second
-
 // persist does a step of the store until it is done. It returns Settled when there is nothing left to
-// do it to, Owed when ctx ended first, else 0. A step is tried once whether or not ctx has ended, so
-// that a process that stops records what it knows.
-func (d *Deliverer) persist(ctx context.Context, id job.ID, step string, do func(context.Context) error) Outcome {
-	for failures := 0; ; failures++ {
-		err := do(context.WithoutCancel(ctx))
-		switch {
-		case err == nil:
-			return 0
-		case d.Gone(err):
-			return Settled
-		}
-		d.Logger.Error("webhook delivery waits for the store", "job_id", id, "step", step, "error", err)
-		select {
-		case <-ctx.Done():
-			return Owed
-		case <-time.After(pace.Backoff(failures, storeBackoff, rand.Float64())):
-		}
+// do it to, Owed when ctx or the store ended first, else 0.
+func (d *Deliverer) persist(ctx context.Context, id job.ID, step string, do func() error) Outcome {
+	switch err := d.steps.Do(ctx, step, id, do); {
+	case err == nil:
+		return 0
+	case store.MovedOn(err):
+		return Settled
+	default:
+		return Owed
 	}
 }
 

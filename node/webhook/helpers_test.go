@@ -1,10 +1,8 @@
 package webhook_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
@@ -14,16 +12,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/logbook"
 	"github.com/aquifer-fleet/aquifer/node/pace"
+	"github.com/aquifer-fleet/aquifer/node/store"
 	"github.com/aquifer-fleet/aquifer/node/webhook"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var (
-	errGone = errors.New("gone")
-	errDisk = errors.New("disk on fire")
-)
+var errDisk = errors.New("disk on fire")
 
 var policy = webhook.Policy{MaxAttempts: webhook.DefaultMaxAttempts, BackoffMax: 5 * time.Minute, RetryAfterMax: time.Hour}
 
@@ -55,7 +52,7 @@ func (m *memory) Payload(context.Context, job.ID) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.payload == nil {
-		return nil, errGone
+		return nil, store.ErrNotFound
 	}
 	return m.payload, m.enter("payload")
 }
@@ -130,7 +127,7 @@ type rig struct {
 	store    *memory
 	receiver *receiver
 	registry *prometheus.Registry
-	log      bytes.Buffer
+	log      logbook.Book
 	*webhook.Deliverer
 	released []pace.Signal
 }
@@ -139,8 +136,7 @@ func newRig(s job.Snapshot, replies ...webhook.Reply) *rig {
 	r := &rig{store: &memory{job: s}, receiver: &receiver{replies: replies}, registry: prometheus.NewRegistry()}
 	r.Deliverer = webhook.New(webhook.Config{
 		Store: r.store, Sender: r.receiver, Policy: policy, Registerer: r.registry,
-		Gone:   func(err error) bool { return errors.Is(err, errGone) },
-		Logger: slog.New(slog.NewTextHandler(&r.log, nil)),
+		Logger: r.log.Logger(),
 	})
 	return r
 }

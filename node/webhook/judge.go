@@ -72,6 +72,7 @@ func retried(status int) bool {
 // next is the delivery after an attempt: settled, or due again. jitter is uniform from 0 to 1.
 func (p Policy) next(w job.Webhook, r Reply, now time.Time, jitter float64) (job.Webhook, pace.Signal) {
 	v, signal := judge(r, now)
+	signal.RetryAfter = signal.RetryAfter.UpTo(p.RetryAfterMax)
 	w.Attempts++
 	w.LastStatus, w.LastError = r.Status, ""
 	if r.Status == 0 {
@@ -86,16 +87,8 @@ func (p Policy) next(w job.Webhook, r Reply, now time.Time, jitter float64) (job
 	case v == hopeless || w.Attempts >= p.MaxAttempts:
 		w.State = job.WebhookFailed
 	default:
-		w.State, w.DueAt = job.WebhookPending, now.Add(p.wait(w.Attempts-1, signal, jitter)).UnixMilli()
+		wait := signal.RetryAfter.Or(pace.Backoff(w.Attempts-1, p.BackoffMax, jitter), p.RetryAfterMax)
+		w.State, w.DueAt = job.WebhookPending, now.Add(wait).UnixMilli()
 	}
 	return w, signal
-}
-
-// wait is how long to wait after a failure that had so many before it: as long as the receiver says,
-// but neither less than the first step of the back-off nor more than its bound; else the back-off.
-func (p Policy) wait(before int, s pace.Signal, jitter float64) time.Duration {
-	if s.RetryAfter.OK {
-		return max(s.RetryAfter.Capped(p.RetryAfterMax).Wait, pace.MinBackoff)
-	}
-	return pace.Backoff(before, p.BackoffMax, jitter)
 }

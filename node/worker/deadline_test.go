@@ -11,6 +11,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/pace"
+	"github.com/aquifer-fleet/aquifer/node/store/storetest"
 )
 
 // dropped checks that a job failed on its deadline at the time, unsent, and that stream and webhook
@@ -122,14 +123,14 @@ func TestDeadlineWhileWaitingForARetry(t *testing.T) {
 // A job that stands among what is due when its deadline passes: a clock that jumps makes one.
 func TestDeadlineAmongWhatIsDue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := newRig(t, options{wake: func(time.Time) {}})
+		r := newRig(t, options{})
 		at := time.Now().Add(2 * time.Second)
 		id := r.submit(request("u", "k", before(at)))
 		r.target.script = func(context.Context, sent) dispatch.Outcome { return answer(503) }
 		// Requeue fails until the deadline has passed.
 		r.disk.SetFault(func(m string) (bool, error) {
 			if m == "Requeue" && time.Now().Before(at) {
-				return false, errDisk
+				return false, storetest.ErrDisk
 			}
 			return true, nil
 		})

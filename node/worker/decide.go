@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/dispatch"
@@ -16,9 +17,6 @@ type Policy struct {
 	FailedTTL      time.Duration // how long a failed job is kept
 	ResultMaxBytes int           // how much of an answer's body is kept
 }
-
-// MaxCrashes is how many attempts that its process does not survive a job may make.
-const MaxCrashes = 3
 
 // decision is what an attempt means for its job: its end, or a retry at a time.
 type decision struct {
@@ -43,7 +41,7 @@ func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfte
 			Status: out.Status, Error: out.Class, MaybeExecuted: out.MaybeExecuted, RetryAfter: hint.Raw,
 		},
 	}
-	wait := p.wait(s.State.Tried-1, hint, jitter)
+	wait := hint.Or(pace.Backoff(s.State.Tried-1, p.BackoffMax, jitter), p.RetryAfterMax)
 	if out.Canceled() {
 		d.attempt.Error, d.reason, wait = job.CrashedWorker, string(job.CrashedWorker), 0
 	}
@@ -57,18 +55,9 @@ func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfte
 		d.reason = "retry_window_exhausted: " + d.reason
 		return p.failed(d, out, now)
 	default:
-		d.retryAt, d.attempt.RetryWaitMS = retryAt, wait.Milliseconds()
+		d.retryAt, d.attempt.RetryWaitMS, d.attempt.Asked = retryAt, wait.Milliseconds(), hint.OK
 		return d
 	}
-}
-
-// wait is how long to wait after a failure that had so many before it: what the target says, else
-// the back-off.
-func (p Policy) wait(before int, hint pace.RetryAfter, jitter float64) time.Duration {
-	if hint.OK {
-		return hint.Capped(p.RetryAfterMax).Wait
-	}
-	return pace.Backoff(before, p.BackoffMax, jitter)
 }
 
 // completed ends the job with the answer.
@@ -94,7 +83,7 @@ func (p Policy) ended(d decision, out dispatch.Outcome, now time.Time) decision 
 	}
 	kept, cut := job.Cut(out.Body, p.ResultMaxBytes)
 	if cut {
-		d.payload = out.Body
+		d.payload, kept = out.Body, bytes.Clone(kept) // so that what is kept does not keep the rest in memory
 	}
 	d.end.Result = &job.Result{Status: out.Status, Body: kept, Truncated: cut, Partial: out.Truncated}
 	return d

@@ -6,10 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aquifer-fleet/aquifer/node/alarm"
 	"github.com/aquifer-fleet/aquifer/node/crashpoint"
 	"github.com/aquifer-fleet/aquifer/node/events"
-	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/queue"
+	"github.com/aquifer-fleet/aquifer/node/retry"
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
@@ -28,18 +30,57 @@ type Listeners interface {
 	End(ctx context.Context, id job.ID, e events.Event) bool
 }
 
+// Deliveries is the queue of what is owed. *queue.Queue is one.
+type Deliveries interface {
+	Reserve(lane job.Lane, id job.ID) *queue.Place
+}
+
+// Holds are told which jobs are being ended, from before that is recorded until it is known whether the delivery is
+// needed: nobody else may make it meanwhile.
+type Holds interface {
+	Hold(id job.ID)
+	Free(id job.ID)
+}
+
+// EndingConfig is what an Ending is built from.
+type EndingConfig struct {
+	Ledger     Ledger
+	Listeners  Listeners
+	Deliveries Deliveries
+	Holds      Holds // nil: the deliveries are nobody else's
+	// Ended is told of each end that is recorded, with the whole body of the answer if the result has it cut; nil
+	// for nobody. It must not wait.
+	Ended  func(s job.Snapshot, payload []byte)
+	Logger *slog.Logger
+}
+
 // Ending brings jobs to their end: the result and the owed delivery in one step of the store, then the
 // listeners, then the delivery unless a listener has the result. It holds no slot of a target
 // meanwhile. It is safe for concurrent use.
 type Ending struct {
-	Ledger     Ledger
-	Listeners  Listeners
-	Deliveries intake.Queue
-	Logger     *slog.Logger
-
-	failures failures       // of the store
-	waits    sync.WaitGroup // confirmations that are awaited
+	EndingConfig
+	steps *retry.Retrier // of the store
+	waits sync.WaitGroup // confirmations that are awaited
 }
+
+// storeBackoff bounds the wait between two tries of a store that fails.
+const storeBackoff = 10 * time.Second
+
+// NewEnding returns an ending.
+func NewEnding(c EndingConfig) *Ending {
+	if c.Holds == nil {
+		c.Holds = noHolds{}
+	}
+	return &Ending{EndingConfig: c, steps: retry.New(retry.Config{
+		Limit: storeBackoff, Final: store.Final, Alarm: alarm.New(c.Logger, "job not recorded"),
+	})}
+}
+
+// noHolds holds nothing.
+type noHolds struct{}
+
+func (noHolds) Hold(job.ID) {}
+func (noHolds) Free(job.ID) {}
 
 // Final is the end of one job.
 type Final struct {
@@ -58,7 +99,9 @@ func (e *Ending) End(ctx context.Context, f Final) error {
 	if !ok {
 		return store.ErrStale
 	}
-	place, _ := e.Deliveries.Reserve(f.Job.WebhookLane(), f.Job.ID)
+	e.Holds.Hold(f.Job.ID)
+	defer e.Holds.Free(f.Job.ID)
+	place := e.Deliveries.Reserve(f.Job.WebhookLane(), f.Job.ID)
 	settle := place.Cancel
 	defer func() { settle() }() // also if what is between breaks: a delivery that is owed is made
 	entry, err := e.finish(ctx, store.Finish{Job: f.Job, Next: next, Payload: f.Payload})
@@ -68,6 +111,10 @@ func (e *Ending) End(ctx context.Context, f Final) error {
 	s := &job.Snapshot{Job: f.Job, State: next, Webhook: job.Webhook{State: job.WebhookPending, Order: entry.Order}}
 	settle = func() { place.Push(entry, s) }
 	crashpoint.Reach(crashpoint.Recorded)
+	e.logEnded(ctx, f, next)
+	if e.Ended != nil {
+		e.Ended(*s, f.Payload)
+	}
 	if !e.Listeners.Listening(f.Job.ID) {
 		return nil
 	}
@@ -77,7 +124,11 @@ func (e *Ending) End(ctx context.Context, f Final) error {
 		return nil
 	}
 	settle = func() {} // the confirmation does
-	e.waits.Go(func() { e.confirm(ctx, s, place, last) })
+	e.Holds.Hold(f.Job.ID)
+	e.waits.Go(func() {
+		defer e.Holds.Free(f.Job.ID)
+		e.confirm(ctx, s, place, last)
+	})
 	return nil
 }
 
@@ -95,16 +146,16 @@ func (e *Ending) finish(ctx context.Context, f store.Finish) (entry job.Entry, e
 }
 
 // confirm waits for a stream to have the result, and owes the delivery if none has.
-func (e *Ending) confirm(ctx context.Context, s *job.Snapshot, place intake.Place, last events.Event) {
+func (e *Ending) confirm(ctx context.Context, s *job.Snapshot, place *queue.Place, last events.Event) {
 	owed := job.Entry{Lane: s.Job.WebhookLane(), Order: s.Webhook.Order, ID: s.Job.ID}
 	if !e.Listeners.End(ctx, s.Job.ID, last) {
 		place.Push(owed, s)
 		return
 	}
-	err := e.persist(ctx, "skip", func() error {
+	err := e.steps.Do(ctx, "skip", s.Job.ID, func() error {
 		return e.Ledger.Settle(context.WithoutCancel(ctx), s.Job.ID, job.Webhook{State: job.WebhookSkipped})
 	})
-	if err != nil && !movedOn(err) {
+	if err != nil && !store.MovedOn(err) {
 		// The node stops. The next one delivers although a stream had the result.
 		place.Push(owed, s)
 		return

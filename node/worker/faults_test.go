@@ -121,7 +121,7 @@ func TestFaultsOfEveryStep(t *testing.T) {
 			for _, n := range []int{1, 3, 12} {
 				for _, skip := range []int{0, 2} {
 					t.Run(fmt.Sprintf("%s/landed=%v/%d after %d", method, landed, n, skip), func(t *testing.T) {
-						trial(t, func(d *storetest.Disk) { d.SetFault(after(method, skip, failing(method, n, landed))) })
+						trial(t, func(d *storetest.Disk) { d.SetFault(after(method, skip, storetest.Failing(method, n, landed))) })
 					})
 				}
 			}
@@ -152,7 +152,7 @@ func TestFaultsOfAllSteps(t *testing.T) {
 						if m == "Expire" || time.Since(start) > d {
 							return true, nil
 						}
-						return odd == 2 || odd == 1 && calls%2 == 1, errDisk
+						return odd == 2 || odd == 1 && calls%2 == 1, storetest.ErrDisk
 					})
 				})
 			})
@@ -170,7 +170,7 @@ func TestFaultsNowAndThen(t *testing.T) {
 					if draw.IntN(3) > 0 {
 						return true, nil
 					}
-					return draw.IntN(2) == 0, errDisk
+					return draw.IntN(2) == 0, storetest.ErrDisk
 				})
 			})
 		})

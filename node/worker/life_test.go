@@ -14,6 +14,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/pace"
+	"github.com/aquifer-fleet/aquifer/node/store/storetest"
 )
 
 func TestJobIsSentOnceAndDelivered(t *testing.T) {
@@ -77,7 +78,7 @@ func TestRetriesUntilAnAnswer(t *testing.T) {
 		want := []job.Attempt{
 			{Number: 1, DurationMS: 100, Status: 503, RetryWaitMS: 1},
 			{Number: 2, DurationMS: 100, Error: job.ConnReset, MaybeExecuted: true, RetryWaitMS: 2},
-			{Number: 3, DurationMS: 100, Status: 429, RetryAfter: "30", RetryWaitMS: 30},
+			{Number: 3, DurationMS: 100, Status: 429, RetryAfter: "30", RetryWaitMS: 30, Asked: true},
 			{Number: 4, DurationMS: 100, Status: 200},
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -190,7 +191,7 @@ func TestSlotsWhileTheStoreFails(t *testing.T) {
 				for _, key := range []string{"1", "2", "3"} {
 					r.submit(request("u", key))
 				}
-				r.disk.SetFault(failing(method, 1000, false))
+				r.disk.SetFault(storetest.Failing(method, 1000, false))
 				r.start()
 				defer r.stop()
 				time.Sleep(time.Minute)
@@ -218,7 +219,7 @@ func TestSlotsOfJobsThatAreNotSent(t *testing.T) {
 					}
 					return answer(200)
 				}
-				r.disk.SetFault(failing("Finish", 1_000_000, false))
+				r.disk.SetFault(storetest.Failing("Finish", 1_000_000, false))
 				r.start()
 				defer r.stop()
 				time.Sleep(time.Minute)
@@ -239,11 +240,11 @@ func TestFailingStoreIsNotedOnceASecond(t *testing.T) {
 		for i := range 50 {
 			r.submit(request("u", strconv.Itoa(i)))
 		}
-		r.disk.SetFault(failing("Finish", 1_000_000, false))
+		r.disk.SetFault(storetest.Failing("Finish", 1_000_000, false))
 		r.start()
 		defer r.stop()
 		time.Sleep(time.Minute)
-		if n := strings.Count(r.log.String(), "job not recorded"); n < 5 || n > 61 {
+		if n := r.log.Count("job not recorded"); n < 5 || n > 61 {
 			t.Errorf("%d lines in a minute", n)
 		}
 		r.disk.SetFault(nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/dispatch"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/pace"
+	"github.com/aquifer-fleet/aquifer/node/store/storetest"
 )
 
 // forever is a target that does not answer before the attempt is cut.
@@ -100,7 +101,7 @@ func TestStopWithAStoreThatFails(t *testing.T) {
 		id := r.submit(request("u", "k"))
 		r.start()
 		time.Sleep(time.Minute)
-		r.disk.SetFault(func(string) (bool, error) { return false, errDisk })
+		r.disk.SetFault(func(string) (bool, error) { return false, storetest.ErrDisk })
 		start := time.Now()
 		r.stop()
 		if waited := time.Since(start); waited != 0 {
@@ -130,7 +131,7 @@ func TestStopWhileAStepWaitsForTheStore(t *testing.T) {
 				r := newRig(t, options{})
 				r.target.script = answers(answer(503), answer(200))
 				id := r.submit(request("u", "k"))
-				r.disk.SetFault(failing(method, 1000, false))
+				r.disk.SetFault(storetest.Failing(method, 1000, false))
 				r.start()
 				time.Sleep(time.Hour)
 				r.stop()

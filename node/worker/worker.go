@@ -53,15 +53,18 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Worker runs the turns of a queue of calls. Only its metrics change, which are safe for concurrent
-// use, as it is.
+// Worker runs the turns of a queue of calls. Only its metrics and its quarantine change, which are safe
+// for concurrent use, as it is.
 type Worker struct {
 	Config
-	metrics metrics
+	metrics    metrics
+	quarantine quarantine
 }
 
 // New returns a worker.
-func New(c Config) *Worker { return &Worker{Config: c, metrics: newMetrics(c.Registerer)} }
+func New(c Config) *Worker {
+	return &Worker{Config: c, metrics: newMetrics(c.Registerer), quarantine: newQuarantine()}
+}
 
 // Run takes one turn. It returns when the outcome is recorded. When ctx ends, the attempt is cut, what
 // is known is still recorded, and a job that is unfinished then stays where it is, for the next process.
@@ -82,9 +85,12 @@ func (w *Worker) turn(ctx context.Context, t *queue.Turn) queue.Verdict {
 	if err != nil {
 		return w.leave("read", err)
 	}
+	if suspect(s.State) {
+		defer w.quarantine.enter(ctx, s.Job.Deadline)()
+	}
 	if s.Job.Expired(time.Now()) {
 		t.Release(pace.Signal{})
-		return w.step(ctx, "expire", func() error { return w.Ending.Expire(ctx, s, w.Policy.FailedTTL) })
+		return w.step(ctx, "expire", s.Job.ID, func() error { return w.Ending.Expire(ctx, s, w.Policy.FailedTTL) })
 	}
 	next, ok := s.State.Begin(s.State.Tried + 1)
 	if !ok {
@@ -110,7 +116,7 @@ func (w *Worker) snapshot(ctx context.Context, t *queue.Turn) (job.Snapshot, err
 
 // read reads a job until the store can be read or the job is gone.
 func (w *Worker) read(ctx context.Context, id job.ID) (s job.Snapshot, err error) {
-	err = w.Ending.persist(ctx, "read", func() error {
+	err = w.Ending.steps.Do(ctx, "read", id, func() error {
 		s, err = w.Store.Get(context.WithoutCancel(ctx), id)
 		return err
 	})
@@ -118,7 +124,7 @@ func (w *Worker) read(ctx context.Context, id job.ID) (s job.Snapshot, err error
 }
 
 func (w *Worker) begin(ctx context.Context, e job.Entry, next job.State) error {
-	return w.Ending.persist(ctx, "begin", func() error {
+	return w.Ending.steps.Do(ctx, "begin", e.ID, func() error {
 		return store.Certain(ctx, w.Store, e.ID,
 			func(ctx context.Context) error { return w.Store.Begin(ctx, e, next, time.Now()) },
 			func(s job.Snapshot) bool { return s.State.Tried == next.Tried })
@@ -129,14 +135,17 @@ func (w *Worker) begin(ctx context.Context, e job.Entry, next job.State) error {
 func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot) queue.Verdict {
 	w.Ending.Listeners.Publish(s.Job.ID, events.Dispatching(s))
 	crashpoint.Reach(crashpoint.Begun)
+	w.logBegun(ctx, s)
 	out, sig := w.Sender.Do(ctx, w.call(t, s))
+	sig.RetryAfter = sig.RetryAfter.UpTo(w.Policy.RetryAfterMax)
 	t.Release(sig)
 	crashpoint.Reach(crashpoint.Answered)
 	d := w.Policy.decide(s, out, sig.RetryAfter, rand.Float64())
 	w.metrics.attempt(d)
+	w.logEnded(ctx, s.Job, &d.attempt)
 	if d.end != nil {
 		f := Final{Job: s.Job, From: s.State, End: *d.end, Payload: d.payload}
-		return w.step(ctx, "finish", func() error { return w.Ending.End(ctx, f) })
+		return w.step(ctx, "finish", s.Job.ID, func() error { return w.Ending.End(ctx, f) })
 	}
 	next, ok := s.State.Retry(d.attempt, d.retryAt.UnixMilli())
 	if !ok {
@@ -146,23 +155,18 @@ func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot) que
 		return w.leave("retry", err)
 	}
 	s.State = next
+	w.logRetry(ctx, s.Job, &d.attempt)
 	w.Ending.Listeners.Publish(s.Job.ID, events.Retrying(s, d.reason))
 	w.Wake(d.retryAt)
 	return queue.Waits
 }
 
 func (w *Worker) retry(ctx context.Context, e job.Entry, next job.State) error {
-	return w.Ending.persist(ctx, "retry", func() error {
+	return w.Ending.steps.Do(ctx, "retry", e.ID, func() error {
 		return store.Certain(ctx, w.Store, e.ID,
 			func(ctx context.Context) error { return w.Store.Retry(ctx, e, next) },
-			func(s job.Snapshot) bool { return !open(s.State) })
+			func(s job.Snapshot) bool { return !s.State.Open() })
 	})
-}
-
-// open reports whether the latest attempt of a job has begun and is not recorded as ended.
-func open(s job.State) bool {
-	n := len(s.Attempts)
-	return s.Tried > 0 && (n == 0 || s.Attempts[n-1].Number < s.Tried)
 }
 
 // call is what goes to the target.
@@ -204,19 +208,19 @@ func (w *Worker) abandon(ctx context.Context, id job.ID, started time.Time) queu
 	end := job.End{
 		Status: job.Failed, At: now.UnixMilli(), Keep: w.Policy.FailedTTL.Milliseconds(), Reason: job.ReasonPanic,
 	}
-	if open(s.State) {
+	if s.State.Open() {
 		end.Last = &job.Attempt{
 			Number: s.State.Tried, StartedAt: started.UnixMilli(), DurationMS: now.Sub(started).Milliseconds(),
 			Error: job.Internal, MaybeExecuted: true,
 		}
 	}
 	f := Final{Job: s.Job, From: s.State, End: end}
-	return w.step(ctx, "fail", func() error { return w.Ending.End(ctx, f) })
+	return w.step(ctx, "fail", id, func() error { return w.Ending.End(ctx, f) })
 }
 
 // step does the last step of a job's life.
-func (w *Worker) step(ctx context.Context, name string, do func() error) queue.Verdict {
-	if err := w.Ending.persist(ctx, name, do); err != nil {
+func (w *Worker) step(ctx context.Context, name string, id job.ID, do func() error) queue.Verdict {
+	if err := w.Ending.steps.Do(ctx, name, id, do); err != nil {
 		return w.leave(name, err)
 	}
 	return queue.Ended
@@ -225,7 +229,7 @@ func (w *Worker) step(ctx context.Context, name string, do func() error) queue.V
 // leave says where a job stands whose turn could not go on: elsewhere, because it had moved on before,
 // or where it was, because the node stops. It counts as backlog then, but waits for the next process.
 func (w *Worker) leave(step string, err error) queue.Verdict {
-	if movedOn(err) {
+	if store.MovedOn(err) {
 		w.Logger.Warn("job has moved on", "step", step, "error", err)
 		return queue.Ended
 	}
