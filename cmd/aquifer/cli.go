@@ -15,6 +15,9 @@ type commands struct {
 	Serve serveCommand   `cmd:"" default:"1" help:"Run a node. This is also what aquifer alone does."`
 	Demo  demoCommand    `cmd:"" help:"Watch a burst of jobs being accepted at once and released at pace."`
 	Job   jobCommand     `cmd:"" help:"Give jobs to a node and see what became of them."`
+	Nodes clusterCommand `cmd:"" name:"cluster" help:"Show the nodes of a cluster, and who answers for a tenant."`
+	Check healthCommand  `cmd:"" name:"health" help:"Tell whether a node is well, by the exit code."`
+	Sink  sinkCommand    `cmd:"" help:"Answer every request and print it: a target and a webhook receiver to try a node with."`
 	Conf  configCommand  `cmd:"" name:"config" help:"Print the settings that a node would run with."`
 	Vers  versionCommand `cmd:"" name:"version" help:"Print the version."`
 }

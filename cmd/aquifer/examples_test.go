@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -32,15 +33,10 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &reader{t: t, world: newExampleWorld(t), ids: map[string]string{}}
+			w := newExampleWorld(t)
+			r := &reader{t: t, world: w, names: w.names(), ids: map[string]string{}}
 			r.meet(serve(t, exampleName))
-			blocks := blocksOf(string(text))
-			if n := strings.Count(string(text), "```"); n == 0 || n != 2*len(blocks) {
-				t.Fatalf("%d fences and %d blocks found", n, len(blocks))
-			}
-			for _, b := range blocks {
-				r.read(b)
-			}
+			r.readAll(string(text))
 		})
 	}
 }
@@ -72,10 +68,24 @@ func blocksOf(document string) (list []block) {
 
 // reader follows one document.
 type reader struct {
-	t     *testing.T
-	world *exampleWorld
-	url   string            // of the node
-	ids   map[string]string // what stands in the document, and what it is here
+	t      *testing.T
+	world  *exampleWorld
+	names  []alias
+	orders <-chan func()     // what a command wants this goroutine to do; nil for nothing
+	env    []string          // of the commands
+	url    string            // of the node
+	ids    map[string]string // what stands in the document, and what it is here
+}
+
+func (r *reader) readAll(text string) {
+	r.t.Helper()
+	blocks := blocksOf(text)
+	if n := strings.Count(text, "```"); n == 0 || n != 2*len(blocks) {
+		r.t.Fatalf("%d fences and %d blocks found", n, len(blocks))
+	}
+	for _, b := range blocks {
+		r.read(b)
+	}
 }
 
 // meet makes a node the one of the examples.
@@ -97,7 +107,7 @@ func (r *reader) read(b block) {
 			r.follow(c)
 		}
 	case "sh":
-		if b.text == "go run ./cmd/aquifer\n" {
+		if b.text == "go run ./cmd/aquifer\n" || strings.Contains(b.text, startsNode) {
 			return // it is what serves
 		}
 		if out, err := r.shell(b.text); err != nil || strings.Contains(out, `"error"`) {
@@ -122,7 +132,8 @@ type command struct {
 	text, output string
 }
 
-// commandsOf reads a console block: behind "$ " a command, up to the line where its quotes are closed.
+// commandsOf reads a console block: behind "$ " a command, up to the line where its quotes are closed, and further
+// lines of it behind "> ".
 func commandsOf(b block) (list []command) {
 	number := b.line
 	var open bool
@@ -133,7 +144,8 @@ func commandsOf(b block) (list []command) {
 		}
 		number++
 		c := &list[len(list)-1]
-		if !begins && !open {
+		text, more := strings.CutPrefix(text, "> ")
+		if !begins && !more && !open {
 			c.output += line
 			continue
 		}
@@ -147,7 +159,7 @@ func commandsOf(b block) (list []command) {
 // what begins something new runs once.
 func (r *reader) follow(c command) {
 	r.t.Helper()
-	once := strings.Contains(c.text, "-X POST") || strings.Contains(c.text, "/stream")
+	once := strings.Contains(c.text, "-X POST") || strings.Contains(c.text, "/stream") || strings.Contains(c.text, "restart")
 	late := time.After(patience)
 	for first := ""; ; {
 		got, err := r.shell(c.text)
@@ -173,27 +185,44 @@ func (r *reader) follow(c command) {
 func (r *reader) shell(script string) (string, error) {
 	r.t.Helper()
 	// From the repository, aquifer is run as a reader without the binary does.
-	const prelude = `go() { shift 2; aquifer "$@"; }; make() { grep -q "^$1:" "$ROOT/Makefile"; }; `
+	const prelude = `go() { shift 2; aquifer "$@"; }; make() { grep -q "^$1:" "$ROOT/Makefile"; }; ` +
+		`docker() { curl -sf "$FLEET/$2/$3"; }; `
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(r.t.Context(), "sh", "-ec", prelude+r.here(script))
 	cmd.Dir = r.t.TempDir()
-	cmd.Env = append(cmd.Environ(), "AQUIFER_SERVER="+r.url, "ROOT="+root)
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
+	cmd.Env = append(append(cmd.Environ(), "AQUIFER_SERVER="+r.url, "ROOT="+root), r.env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	// What the shell has started ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if err = r.run(cmd); err != nil {
 		err = fmt.Errorf("%w: %s", err, &errs)
 	}
-	return r.inDocument(string(out)), err
+	return r.inDocument(out.String()), err
+}
+
+// run runs a command, and what it wants this goroutine to do.
+func (r *reader) run(cmd *exec.Cmd) error {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Run() }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case order := <-r.orders:
+			order()
+		}
+	}
 }
 
 // here replaces what stands in the document by what it is here.
 func (r *reader) here(text string) string {
 	pairs := []string{"http://localhost:8080", r.url, "localhost:8080", strings.TrimPrefix(r.url, "http://")}
-	for _, p := range r.world.names() {
+	for _, p := range r.names {
 		pairs = append(pairs, p.document, p.here)
 	}
 	for document, here := range r.ids {
@@ -205,7 +234,7 @@ func (r *reader) here(text string) string {
 // inDocument is the way back, for addresses.
 func (r *reader) inDocument(text string) string {
 	pairs := []string{strings.TrimPrefix(r.url, "http://"), "localhost:8080", "\r", ""}
-	for _, p := range r.world.names() {
+	for _, p := range r.names {
 		pairs = append(pairs, p.here, p.document)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
@@ -239,7 +268,7 @@ func (r *reader) same(document, text string) bool {
 
 // vague are the numbers that nobody can know: times, sizes and the like. What stands before them stays.
 var vague = regexp.MustCompile(`(?m)` +
-	`("(?:duration_ms|current|memory_mb|memory_limit_mb|db_bytes|db_max_bytes)":|db_size |^Content-Length: ` +
+	`("(?:duration_ms|eta_ms|current|memory_mb|memory_limit_mb|db_bytes|db_max_bytes)":|(?:db_size|memory) |^Content-Length: ` +
 	`|^X-Aqu(?:educt|ifer)-(?:Active-Queues|Queue-Backlog|Queue-Depth|Total-Jobs|Upstream-Backlog): )\d+` +
 	`|()\b1\d{12}\b` +
 	`|(^Date: ).*`)

@@ -65,7 +65,7 @@ func (w *exampleWorld) note(r *http.Request) (node string, err error) {
 }
 
 // serveTarget is busy at the first attempt of each job at /charges and /reports; at the latter it waits
-// for somebody to listen.
+// for somebody to listen. At /limited it asks for less than it gets.
 func (w *exampleWorld) serveTarget(rw http.ResponseWriter, r *http.Request) {
 	node, err := w.note(r)
 	if err != nil {
@@ -75,7 +75,9 @@ func (w *exampleWorld) serveTarget(rw http.ResponseWriter, r *http.Request) {
 		listened(r, node)
 	}
 	rw.Header().Set("Content-Type", "application/json")
-	if r.URL.Path != "/ping" && r.Header.Get("X-Aqueduct-Attempt") == "1" {
+	if r.URL.Path == "/limited" {
+		rw.Header().Set("X-Aqueduct-Rps", "1")
+	} else if r.URL.Path != "/ping" && r.Header.Get("X-Aqueduct-Attempt") == "1" {
 		rw.Header().Set("Retry-After", "1")
 		rw.WriteHeader(http.StatusServiceUnavailable)
 		return

@@ -25,7 +25,7 @@ const exitTable = `Exit codes:
   1    failed
   2    wrong usage, bad configuration, or a job that the node calls invalid
   3    the job failed (job watch, job submit --wait)
-  4    there is no such job
+  4    there is no such job, or the node is in no cluster
   5    no node answers, or it takes no work now: try again later
   130  ended by Ctrl-C (143: by SIGTERM) before its work was done
 `

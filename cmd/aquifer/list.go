@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/aquifer-fleet/aquifer/node/client"
@@ -18,6 +19,7 @@ type listCommand struct {
 	User   string    `help:"Only jobs of this tenant." placeholder:"NAME"`
 	Status string    `help:"Only jobs in this status: queued, completed or failed." placeholder:"STATUS"`
 	To     string    `name:"target" help:"Only jobs for this target, as in their URL." placeholder:"HOST[:PORT]"`
+	Hook   string    `name:"webhook" help:"Only jobs whose delivery is in this state: none, pending, delivered, rejected, failed or skipped." placeholder:"STATE"`
 	Limit  int       `default:"20" help:"How many at most (default: ${default})." placeholder:"N"`
 	JSON   bool      `name:"json" help:"Print each job as a line of JSON."`
 	Target nodeFlags `embed:""`
@@ -30,12 +32,16 @@ func (c *listCommand) Run(p *process) error {
 	if s := job.Status(c.Status); c.Status != "" && s != job.Queued && s != job.Completed && s != job.Failed {
 		return fail(exitUsage, "--status must be queued, completed or failed, got %q", c.Status)
 	}
+	if states := job.WebhookStates(); c.Hook != "" && !slices.Contains(states, job.WebhookState(c.Hook)) {
+		return fail(exitUsage, "--webhook must be one of %v, got %q", states, c.Hook)
+	}
 	node, err := c.Target.client()
 	if err != nil {
 		return err
 	}
 	found := node.List(context.Background(), client.Query{
-		UserID: c.User, Status: job.Status(c.Status), Target: c.To, PageSize: min(c.Limit, maxPage-1) + 1,
+		UserID: c.User, Status: job.Status(c.Status), Target: c.To, Webhook: job.WebhookState(c.Hook),
+		PageSize: min(c.Limit, maxPage-1) + 1,
 	})
 	if c.JSON {
 		_, err = c.each(found, func(j client.Job) error { return printJSON(p.stdout, j) })
@@ -92,6 +98,7 @@ func (*listCommand) examples() string {
 	return `Examples:
   aquifer job list
   aquifer job list --status failed --target api.example.com --limit 100
+  aquifer job list --webhook failed
   aquifer job list --user alice --json | jq -r .job_id
 `
 }

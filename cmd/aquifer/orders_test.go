@@ -73,10 +73,8 @@ func (o *order) follow(ctx context.Context, c *client.Client) error {
 
 // pause lets time pass.
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

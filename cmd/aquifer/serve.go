@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,10 +13,15 @@ import (
 	"github.com/aquifer-fleet/aquifer/node"
 )
 
-// gcPercent lets the heap grow to three times its live part between collections: 10 % more jobs a
+// gcPercent lets the heap grow to four times its live part between collections: over 10 % more jobs a
 // second than with the runtime's own 100, for little memory, as a node's live heap is small. GOGC
 // overrides it.
-const gcPercent = 200
+const gcPercent = 300
+
+// spareThreads is how many threads may run Go code at a time beyond the processors that there are. One that writes or
+// syncs the log stands still, and the runtime takes a while to notice: without a spare its processor
+// idles meanwhile. One is worth some 8 % more jobs a second on two processors. GOMAXPROCS overrides it.
+const spareThreads = 1
 
 // serveCommand runs a node until a signal ends it.
 type serveCommand struct{}
@@ -34,12 +41,19 @@ func (serveCommand) Run(p *process) error {
 	if p.env("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	if p.env("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareThreads)
+	}
 	n, err := node.New(cfg, node.Deps{Logger: logger, Registry: processMetrics()})
 	if err != nil {
 		return err
 	}
+	// Garbage is collected before it counts as memory that is over the limit.
+	if limit := n.MemoryLimit(); limit > 0 && p.env("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
+	}
 	ctx, stop := untilSignal(context.Background(), signals{
-		hangup: func() { logger.Info("SIGHUP is reserved and does nothing") },
+		hangup: func() { reload(n, logger) },
 		first: func(sig os.Signal) {
 			logger.Info("stopping; another signal ends the process at once", "signal", sig.String())
 		},
@@ -50,6 +64,15 @@ func (serveCommand) Run(p *process) error {
 	})
 	defer stop()
 	return n.Run(ctx)
+}
+
+// reload has the node read the file with the pace of its targets again.
+func reload(n *node.Node, logger *slog.Logger) {
+	if err := n.Reload(); err != nil {
+		logger.Error("the pace of the targets stays as it is", "error", err)
+		return
+	}
+	logger.Info("the pace of the targets is read again")
 }
 
 // processMetrics returns a registry with what is known about the process as a whole: a node counts
@@ -82,7 +105,8 @@ Settings come from the environment; aquifer config prints all of them. Often use
 
 The first SIGINT or SIGTERM stops the node: it refuses new jobs, finishes what it has begun and what
 is due, and leaves the rest on disk for the next start. A second one ends it at once; that loses
-nothing either, but calls under way are repeated. SIGHUP is reserved.
+nothing either, but calls under way are repeated. SIGHUP has the file with the pace of the targets read
+again; one that is not valid changes nothing, and the log says why.
 
 Try next: curl localhost:8080/health, aquifer job list
 `

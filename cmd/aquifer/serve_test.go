@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,10 +84,54 @@ func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	c.line("ended at once")
 }
 
-func TestServeOnlyNotesAHangup(t *testing.T) {
+// A hangup has the file read again. One that is not valid is told, and changes nothing.
+func TestServeReadsTheFileAgainAtAHangup(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "targets.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("defaults: {rps: 3}")
+	c := serve(t, "CONFIG_PATH="+path)
+	submit(t, c.url, client.Submission{UserID: "u", IdempotentKey: "k", URL: "http://127.0.0.1:1/", Method: "GET", WebhookURL: "http://127.0.0.1:1/"})
+	configured := func() string {
+		resp, err := http.Get(c.url + "/targets/127.0.0.1:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(body), `"configured":`)
+		rate, _, _ := strings.Cut(rest, ",")
+		return rate
+	}
+	write("defaults: {rps: 7}")
+	c.signal(syscall.SIGHUP)
+	c.line("is read again")
+	if got := configured(); got != "7" {
+		t.Errorf("after a new file: %s", got)
+	}
+	write("defaults: {rps: none}")
+	c.signal(syscall.SIGHUP)
+	c.line("stays as it is")
+	if got := configured(); got != "7" {
+		t.Errorf("after a bad file: %s", got)
+	}
+	c.signal(syscall.SIGTERM)
+	if code := c.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// Without a file there is nothing to read again.
+func TestServeOutlivesAHangupWithoutAFile(t *testing.T) {
 	c := serve(t)
 	c.signal(syscall.SIGHUP)
-	c.line("SIGHUP is reserved")
+	c.line("CONFIG_PATH names no file")
 	if got := invoke("", "job", "list", "--server", c.url); got.code != exitDone {
 		t.Errorf("after a hangup: %+v", got)
 	}
@@ -93,14 +141,25 @@ func TestServeOnlyNotesAHangup(t *testing.T) {
 	}
 }
 
-func TestServeSetsTheCollectorUnlessTold(t *testing.T) {
-	for env, want := range map[string]string{"": "go_gc_gogc_percent 200\n", "GOGC=50": "go_gc_gogc_percent 50\n"} {
-		c := serve(t, env)
-		if metrics := fetch(t, c.url+"/metrics"); !strings.Contains(metrics, want) {
-			t.Errorf("%q: no %q in the metrics", env, want)
+func TestServeSetsTheRuntimeUnlessTold(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want string
+	}{
+		{nil, "go_gc_gogc_percent 300\n"},
+		{[]string{"GOGC=50"}, "go_gc_gogc_percent 50\n"},
+		{[]string{"GOMAXPROCS="}, fmt.Sprintf("go_sched_gomaxprocs_threads %d\n", runtime.GOMAXPROCS(0)+1)},
+		{[]string{"GOMAXPROCS=2"}, "go_sched_gomaxprocs_threads 2\n"},
+		{[]string{"AQUIFER_MEMORY_LIMIT_MB=300"}, "go_gc_gomemlimit_bytes 3.145728e+08\n"},
+		{[]string{"AQUIFER_MEMORY_LIMIT_MB=300", "GOMEMLIMIT=200MiB"}, "go_gc_gomemlimit_bytes 2.097152e+08\n"},
+		{[]string{"AQUIFER_MEMORY_LIMIT_MB=0"}, "go_gc_gomemlimit_bytes 9.223372036854776e+18\n"},
+	} {
+		n := serve(t, c.env...)
+		if metrics := fetch(t, n.url+"/metrics"); !strings.Contains(metrics, c.want) {
+			t.Errorf("%q: no %q in the metrics", c.env, c.want)
 		}
-		c.signal(syscall.SIGTERM)
-		c.wait()
+		n.signal(syscall.SIGTERM)
+		n.wait()
 	}
 }
 
@@ -140,10 +199,12 @@ func fetch(t *testing.T, url string) string {
 func TestNodeScripts(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(echo))
 	t.Cleanup(target.Close) // the scripts run in parallel, after this function
-	c := serve(t)
+	store := filepath.Join(t.TempDir(), "store")
+	c := serve(t, "DB_PATH="+store)
 	p := scripts("testdata/node")
 	p.Setup = func(e *testscript.Env) error {
 		e.Setenv("AQUIFER_SERVER", c.url)
+		e.Setenv("NODE_STORE", store)
 		e.Setenv("TARGET", target.URL)
 		e.Setenv("TARGET_HOST", strings.TrimPrefix(target.URL, "http://"))
 		return nil

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +56,37 @@ func TestGetBodyIsByteForByte(t *testing.T) {
 	if got != (outcome{exitFailed, "", "aquifer: the job has no result: it is queued\n"}) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// What a node leaves out stays out.
+func TestJSONIsTheNodesOwn(t *testing.T) {
+	const listed = `{"job_id":"` + someID + `","status":"queued","user_id":"u","url":"http://a/?b&c","method":"GET","webhook_url":"http://b/",` +
+		`"created_at":1,"execute_before":0,"max_retries":4,"webhook":{"state":"none","attempts":0,"last_status":0}}`
+	for _, extra := range []string{
+		`,"headers":{},"attempts":[]`,
+		`,"timeout_ms":0,"reason":"r","headers":{"A":""},"attempts":[{"number":1,"started_at":1,"duration_ms":0,"response_status":200}],` +
+			`"result":{"response_status":200,"content_type":"","body":"","body_truncated":false}`,
+	} {
+		want := strings.TrimSuffix(listed, "}") + extra + "}"
+		got := against(t, answer(200, want), "", "job", "get", someID, "--json")
+		if got.code != exitDone || !sameJSON(got.stdout, want) {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+	got := against(t, answer(200, `{"jobs":[`+listed+`]}`), "", "job", "list", "--json")
+	if got != (outcome{exitDone, listed + "\n", ""}) {
+		t.Errorf("%+v, want %s", got, listed)
+	}
+	const receipt = `{"job_id":"` + someID + `","status":"queued"}`
+	got = against(t, answer(201, receipt), "", "job", "submit", "--url", "http://a/", "--webhook", "http://b/", "--json")
+	if got != (outcome{exitDone, receipt + "\n", ""}) {
+		t.Errorf("%+v, want %s", got, receipt)
+	}
+}
+
+func sameJSON(a, b string) bool {
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // jobs lists n jobs, in pages as the client asks for them.
@@ -108,8 +141,8 @@ func TestListStopsAtTheLimit(t *testing.T) {
 
 func TestListAsksForWhatItWasTold(t *testing.T) {
 	var asked []string
-	got := against(t, jobs(t, 1, &asked), "", "job", "list", "--user", "a&b", "--status", "failed", "--target", "a:80", "--limit", "7")
-	if want := "limit=8&status=failed&target=a%3A80&user_id=a%26b"; len(asked) != 1 || asked[0] != want {
+	got := against(t, jobs(t, 1, &asked), "", "job", "list", "--user", "a&b", "--status", "failed", "--target", "a:80", "--webhook", "rejected", "--limit", "7")
+	if want := "limit=8&status=failed&target=a%3A80&user_id=a%26b&webhook=rejected"; len(asked) != 1 || asked[0] != want {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
 	header := "JOB  CREATED"

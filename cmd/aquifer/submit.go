@@ -14,6 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/aquifer-fleet/aquifer/node/client"
+	"github.com/aquifer-fleet/aquifer/node/fault"
+	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
 // submitCommand submits one job, from flags or from JSON.
@@ -183,14 +185,15 @@ func readSubmission(r io.Reader) (client.Submission, error) {
 		Text   string `json:"body"`
 		Base64 []byte `json:"body_base64"`
 	}
-	err := json.UnmarshalRead(r, &in, json.RejectUnknownMembers(true))
-	var wrong *json.SemanticError
-	if errors.As(err, &wrong) && errors.Is(wrong.Err, json.ErrUnknownName) {
-		return client.Submission{}, fail(exitUsage, "the job on standard input: %s is not a field of a job; those are %s",
-			plain(wrong.JSONPointer.LastToken()), jobFields)
+	raw, err := io.ReadAll(r)
+	if err == nil {
+		_, err = job.Parse(raw, job.Hints{})
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &in, json.RejectUnknownMembers(true))
 	}
 	if err != nil {
-		return client.Submission{}, fail(exitUsage, "the job on standard input: %w", err)
+		return client.Submission{}, fail(exitUsage, "the job on standard input: %s", jobFault(err))
 	}
 	if in.Text != "" && in.Base64 != nil {
 		return client.Submission{}, fail(exitUsage, "the job on standard input: body and body_base64 exclude each other")
@@ -200,6 +203,22 @@ func readSubmission(r io.Reader) (client.Submission, error) {
 		in.Body = []byte(in.Text)
 	}
 	return in.Submission, nil
+}
+
+// jobFault says in a user's words why JSON is no job.
+func jobFault(err error) string {
+	var refusal *fault.Error
+	var wrong *json.SemanticError
+	switch {
+	case errors.As(err, &refusal):
+		return plain(refusal.Detail)
+	case errors.As(err, &wrong) && errors.Is(wrong.Err, json.ErrUnknownName):
+		return fmt.Sprintf("%s is not a field of a job; those are %s", plain(wrong.JSONPointer.LastToken()), jobFields)
+	case errors.As(err, &wrong) && wrong.JSONPointer == "/body_base64":
+		return fmt.Sprintf("body_base64 must be standard base64 with padding and without line breaks: %v", wrong.Err)
+	default:
+		return err.Error()
+	}
 }
 
 func (*submitCommand) examples() string {
