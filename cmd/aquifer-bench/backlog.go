@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/aquifer-fleet/aquifer/cmd/commandline"
 )
 
 // backlogCmd measures a node that has very many jobs queued.
@@ -69,7 +71,7 @@ type backlogReport struct {
 }
 
 // Run measures and reports.
-func (c *backlogCmd) Run(ctx context.Context, s streams) (err error) {
+func (c *backlogCmd) Run(ctx context.Context, s commandline.Streams) (err error) {
 	root, err := os.MkdirTemp(c.Dir, "aquifer-bench-")
 	if err != nil {
 		return fmt.Errorf("temporary directory: %w", err)
@@ -79,16 +81,16 @@ func (c *backlogCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &backlog{backlogCmd: c, run: r, root: root, say: func(format string, args ...any) { fmt.Fprintf(s.err, format+"\n", args...) }}
+	b := &backlog{backlogCmd: c, run: r, root: root, say: func(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }}
 	b.report = backlogReport{Machine: thisMachine(), Durability: c.Durability, Queued: c.Queued}
 	err = b.measure(ctx)
 	if err = errors.Join(err, r.sinks.close()); err != nil {
 		return err
 	}
 	if c.JSON {
-		err = writeIndented(s.out, b.report)
+		err = writeIndented(s.Out, b.report)
 	} else {
-		err = b.report.write(s.out)
+		err = b.report.write(s.Out)
 	}
 	if err == nil && b.report.Lost > 0 {
 		err = fmt.Errorf("%w: %d of %d queued jobs are not known after the restart", errBroken, b.report.Lost, b.report.Checked)

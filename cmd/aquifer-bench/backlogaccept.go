@@ -41,7 +41,7 @@ func (b *backlog) probeEmpty(ctx context.Context, name string) (stages, error) {
 	if err != nil {
 		return stages{}, err
 	}
-	defer d.kill()
+	defer d.Kill()
 	s, err := b.submit(ctx, d, b.Probe)
 	if err != nil {
 		return stages{}, fmt.Errorf("accept of an empty node: %w", err)

@@ -29,7 +29,7 @@ func (b *backlog) measure(ctx context.Context) error {
 		return err
 	}
 	if err := b.fill(ctx, n, d); err != nil {
-		d.kill()
+		d.Kill()
 		return err
 	}
 	if err := b.end(d); err != nil {
@@ -38,14 +38,14 @@ func (b *backlog) measure(ctx context.Context) error {
 	if d, err = b.restart(ctx, n); err != nil {
 		return err
 	}
-	defer d.kill()
+	defer d.Kill()
 	if err := b.check(ctx, d); err != nil {
 		return err
 	}
 	if err := b.compare(ctx, d); err != nil {
 		return err
 	}
-	u, err := usageOf(d.pid)
+	u, err := usageOf(d.ID())
 	b.report.EndRSS = u.PeakRSS
 	return err
 }
@@ -55,7 +55,7 @@ func (b *backlog) node(name string) (*node, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of a node: %w", err)
 	}
-	return b.newNode(dir, nodeSetup{durability: b.Durability, slowTarget: b.run.sinks.target})
+	return b.newNode(dir, nodeSetup{durability: b.Durability, targets: rates(b.run.sinks.target)})
 }
 
 // submit has d accept n more jobs.
@@ -77,7 +77,7 @@ func (b *backlog) fill(ctx context.Context, n *node, d *dispatcher) error {
 	}
 	b.report.FillRate = got.acceptRate()
 	b.report.Refused = b.Queued - got.accepted
-	u, err := usageOf(d.pid)
+	u, err := usageOf(d.ID())
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,9 @@ func (b *backlog) fill(ctx context.Context, n *node, d *dispatcher) error {
 
 func (b *backlog) end(d *dispatcher) error {
 	if b.Graceful {
-		return d.terminate()
+		return d.stop()
 	}
-	d.kill()
+	d.Kill()
 	return nil
 }
 
@@ -105,11 +105,11 @@ func (b *backlog) restart(ctx context.Context, n *node) (_ *dispatcher, err erro
 	}
 	defer func() {
 		if err != nil {
-			d.kill()
+			d.Kill()
 		}
 	}()
 	b.report.Ready = since(b.run.clk.now())
-	u, err := usageOf(d.pid)
+	u, err := usageOf(d.ID())
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (b *backlog) restart(ctx context.Context, n *node) (_ *dispatcher, err erro
 	if b.awaitCall(ctx, started) {
 		b.report.FirstCall = since(b.run.ledger.lastCall.Load())
 	}
-	if u, err = usageOf(d.pid); err != nil {
+	if u, err = usageOf(d.ID()); err != nil {
 		return nil, err
 	}
 	b.report.PeakRSS = u.PeakRSS

@@ -4,7 +4,7 @@ import "fmt"
 
 // check is one figure beside its limit.
 type check struct {
-	Mode    string  `json:"mode"`
+	Mode    string  `json:"mode,omitempty"`
 	Figure  string  `json:"figure"`
 	Limit   float64 `json:"limit"`
 	AtLeast bool    `json:"at_least"` // the figure must not be below the limit; else not above

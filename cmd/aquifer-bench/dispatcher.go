@@ -1,20 +1,38 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/aquifer-fleet/aquifer/cmd/child"
+	"github.com/aquifer-fleet/aquifer/cmd/port"
 )
 
-// dispatcher is a running node or relay.
+// dispatcher is a running node or relay, or a node with another one behind it.
 type dispatcher struct {
-	*child
-	addr  string // host:port of its interface
-	debug string // host:port of its debug interface; empty if it has none
+	*child.Process
+	addr   string      // host:port of its interface
+	debug  string      // host:port of its debug interface; empty if it has none
+	behind *dispatcher // that it forwards to; nil if it does the work itself
+}
+
+// stopTimeout is how long a process may take to end when asked; then it is killed.
+const stopTimeout = 15 * time.Second
+
+// stop asks all processes to end and waits for them, the one that is called first.
+func (d *dispatcher) stop() error {
+	err := d.Terminate(stopTimeout)
+	if d.behind != nil {
+		err = errors.Join(err, d.behind.stop())
+	}
+	return err
 }
 
 // contender is something to be measured: it starts a dispatcher that works in dir.
@@ -37,11 +55,11 @@ func relayContender() contender {
 		if err != nil {
 			return nil, err
 		}
-		c, err := launch(p)
+		c, err := child.Start(p)
 		if err != nil {
 			return nil, err
 		}
-		return &dispatcher{child: c, addr: addr}, nil
+		return &dispatcher{Process: c, addr: addr}, nil
 	}}
 }
 
@@ -72,7 +90,7 @@ type node struct {
 // nodeSetup is what differs from node to node.
 type nodeSetup struct {
 	durability durability
-	slowTarget string            // host:port of a target that takes one job in two seconds; empty for none
+	targets    string            // YAML file of the targets' pace; empty: nothing is held back
 	env        map[string]string // more environment
 }
 
@@ -82,15 +100,11 @@ func (o nodeOptions) newNode(dir string, setup nodeSetup) (*node, error) {
 		return nil, fmt.Errorf("no node to measure (build it, or name one with --node): %w", err)
 	}
 	n := &node{path: o.Node, dir: dir}
-	listen, err := freePort()
+	listen, debug, err := port.NewSupply().Pair()
 	if err != nil {
 		return nil, err
 	}
-	debug, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(rates(setup.slowTarget)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(cmp.Or(setup.targets, rates(""))), 0o600); err != nil {
 		return nil, fmt.Errorf("configuration of the node: %w", err)
 	}
 	env := map[string]string{
@@ -132,13 +146,13 @@ const readyTimeout = 2 * time.Minute
 
 // start starts the node and waits until it is ready.
 func (n *node) start(ctx context.Context) (*dispatcher, error) {
-	c, err := launch(program{name: "node", path: n.path, dir: n.dir, env: n.env})
+	c, err := child.Start(child.Program{Name: "node", Path: n.path, Dir: n.dir, Env: n.env})
 	if err != nil {
 		return nil, err
 	}
-	d := &dispatcher{child: c, addr: n.addr, debug: n.debug}
-	if err := c.await(ctx, readyTimeout, d.ready); err != nil {
-		c.kill()
+	d := &dispatcher{Process: c, addr: n.addr, debug: n.debug}
+	if err := c.Await(ctx, readyTimeout, d.ready); err != nil {
+		c.Kill()
 		return nil, err
 	}
 	return d, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/aquifer-fleet/aquifer/cmd/commandline"
 )
 
 // e2eCmd measures the whole path, from submission to webhook, against the relay in the same run.
@@ -15,6 +17,7 @@ type e2eCmd struct {
 	Durability durability `help:"What the node's acknowledgement promises: default or sync." enum:"default,sync" default:"default"`
 	Rounds     int        `help:"Rounds; in each one every contender runs once." default:"5"`
 	Only       string     `help:"Run only the relay or only the node." enum:",relay,node" default:""`
+	Forwarded  bool       `help:"Also run two nodes of which the one that is called owns no tenant."`
 	JSON       bool       `name:"json" help:"Print JSON instead of tables."`
 }
 
@@ -45,19 +48,19 @@ type report struct {
 }
 
 // Run measures and reports.
-func (c *e2eCmd) Run(ctx context.Context, s streams) (err error) {
+func (c *e2eCmd) Run(ctx context.Context, s commandline.Streams) (err error) {
 	root, err := os.MkdirTemp(c.Dir, "aquifer-bench-")
 	if err != nil {
 		return fmt.Errorf("temporary directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
 	rep := report{Machine: thisMachine(), Durability: c.Durability, Workload: c.workload}
-	rep.Rounds, err = compete(ctx, root, c.contenders(), c.workload, c.Rounds, s.err)
+	rep.Rounds, err = compete(ctx, root, c.contenders(), c.workload, c.Rounds, s.Err)
 	if err != nil {
 		return err
 	}
 	rep.Summaries = summarize(rep.Rounds)
-	if err := c.write(s.out, rep); err != nil {
+	if err := c.write(s.Out, rep); err != nil {
 		return err
 	}
 	return verdicts(rep.Summaries)
@@ -67,6 +70,9 @@ func (c *e2eCmd) contenders() []contender {
 	var list []contender
 	if c.Only != relayName {
 		list = append(list, c.contender("node", nodeSetup{durability: c.Durability}))
+	}
+	if c.Forwarded {
+		list = append(list, c.forwarded("forwarded", nodeSetup{durability: c.Durability}))
 	}
 	if c.Only != "node" {
 		list = append(list, relayContender())

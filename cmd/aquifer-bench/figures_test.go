@@ -182,6 +182,14 @@ func TestProc(t *testing.T) {
 			t.Errorf("no error for %s", name)
 		}
 	}
+	if got, err := parseWaited([]byte("5 1500000000 7\n")); err != nil || got != 1500*time.Millisecond {
+		t.Errorf("waited %s, %v", got, err)
+	}
+	for _, bad := range []string{"", "5 6", "5 x 7"} {
+		if _, err := parseWaited([]byte(bad)); err == nil {
+			t.Errorf("no error for %q", bad)
+		}
+	}
 }
 
 func TestSizeOf(t *testing.T) {
@@ -215,7 +223,7 @@ func TestNodeEnvironment(t *testing.T) {
 	path := standIn(t)
 	o := nodeOptions{Node: path, Env: map[string]string{"AQUIFER_SHUTDOWN_QUIESCE_MS": "9", "GOGC": "50"}}
 	dir := t.TempDir()
-	n, err := o.newNode(dir, nodeSetup{durability: durabilitySync, slowTarget: "127.0.0.1:9"})
+	n, err := o.newNode(dir, nodeSetup{durability: durabilitySync, targets: rates("127.0.0.1:9")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/aquifer-fleet/aquifer/cmd/commandline"
 )
 
 // gateCmd measures what a node must reach, in both durability modes, and sets it beside the limits.
@@ -50,7 +52,7 @@ type gateReport struct {
 }
 
 // Run measures and reports.
-func (c *gateCmd) Run(ctx context.Context, s streams) (err error) {
+func (c *gateCmd) Run(ctx context.Context, s commandline.Streams) (err error) {
 	root, err := os.MkdirTemp(c.Dir, "aquifer-bench-")
 	if err != nil {
 		return fmt.Errorf("temporary directory: %w", err)
@@ -62,23 +64,23 @@ func (c *gateCmd) Run(ctx context.Context, s streams) (err error) {
 		c.contender(nodeSync, nodeSetup{durability: durabilitySync}),
 	}
 	closed := workload{C: 64, Conns: 64, Jobs: c.Jobs, Warmup: c.Warmup, Body: 256, Tenants: 64, Stall: 15 * time.Second}
-	if rep.Closed, err = c.series(ctx, root, []contender{both[0], relayContender(), both[1]}, closed, s.err); err != nil {
+	if rep.Closed, err = c.series(ctx, root, []contender{both[0], relayContender(), both[1]}, closed, s.Err); err != nil {
 		return err
 	}
 	open := closed
 	open.Rate, open.Jobs = 1000, min(5000, c.Jobs)
-	if rep.Open, err = c.series(ctx, root, both, open, s.err); err != nil {
+	if rep.Open, err = c.series(ctx, root, both, open, s.Err); err != nil {
 		return err
 	}
 	if c.Long {
 		long := closed
 		long.Jobs = 300_000
-		if rep.Long, err = c.series(ctx, root, both, long, s.err); err != nil {
+		if rep.Long, err = c.series(ctx, root, both, long, s.Err); err != nil {
 			return err
 		}
 	}
 	rep.Checks = checks(rep)
-	if err := c.write(s.out, rep); err != nil {
+	if err := c.write(s.Out, rep); err != nil {
 		return err
 	}
 	return errors.Join(verdicts(rep.Closed), verdicts(rep.Open), verdicts(rep.Long))

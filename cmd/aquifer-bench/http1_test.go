@@ -94,7 +94,7 @@ func FuzzMessage(f *testing.F) {
 
 // TestRequestIsWhatItShouldBe reads the hand-made request with net/http and the node's own decoder.
 func TestRequestIsWhatItShouldBe(t *testing.T) {
-	f := form{host: "127.0.0.1:1", target: "127.0.0.1:2", receiver: "127.0.0.1:3", tenants: 10, body: jobBody(256)}
+	f := form{host: "127.0.0.1:1", targets: []string{"127.0.0.1:2"}, receiver: "127.0.0.1:3", tenants: 10, body: jobBody(256)}
 	raw, scratch := f.append(nil, nil, 123)
 	again, _ := f.append(nil, scratch, 123)
 	if !bytes.Equal(raw, again) {

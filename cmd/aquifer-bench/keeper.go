@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -43,10 +44,10 @@ func (k *keeper) end(crash bool) error {
 	case d == nil:
 		return nil
 	case crash:
-		d.kill()
+		d.Kill()
 		return nil
 	default:
-		return d.terminate()
+		return d.stop()
 	}
 }
 
@@ -78,7 +79,7 @@ func (k *keeper) look(ctx context.Context) (sample, bool, error) {
 		return sample{}, false, nil
 	}
 	goroutines := d.goroutines(ctx)
-	u, err := usageOf(d.pid)
+	u, err := usageOf(d.ID())
 	size, sizeErr := sizeOf(k.node.data())
 	if err != nil || sizeErr != nil {
 		k.mu.Lock()
@@ -86,7 +87,7 @@ func (k *keeper) look(ctx context.Context) (sample, bool, error) {
 		if k.now != d { // it is being restarted
 			return sample{}, false, nil
 		}
-		return sample{}, false, fmt.Errorf("the node ended by itself (%w)\n%s", err, d.tail())
+		return sample{}, false, fmt.Errorf("the node ended by itself (%w)\n%s", errors.Join(err, sizeErr), d.Tail())
 	}
 	return sample{Start: start, RSS: u.RSS, Goroutines: goroutines, Files: u.Files, Database: size}, true, nil
 }

@@ -8,15 +8,9 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/alecthomas/kong"
+	"github.com/aquifer-fleet/aquifer/cmd/commandline"
 )
 
 // commands is the command line.
@@ -25,54 +19,14 @@ type commands struct {
 	Gate    gateCmd    `cmd:"" help:"Measure both durability modes and set the figures beside what they must reach."`
 	Backlog backlogCmd `cmd:"" help:"Measure a restart with very many queued jobs, and the accept rate beside them."`
 	Soak    soakCmd    `cmd:"" help:"Run for long with restarts, and judge whether the node stays flat."`
+	Pace    paceCmd    `cmd:"" help:"Measure how exactly targets get what they may, and how fairly tenants share it."`
 
 	Sinks sinksCmd `cmd:"" hidden:"" help:"The target and the webhook receiver, as e2e starts them."`
 	Relay relayCmd `cmd:"" hidden:"" help:"The relay, as e2e starts it."`
 }
 
-// streams are where a command writes: results to out, progress to err.
-type streams struct{ out, err io.Writer }
-
-// Exit codes.
-const (
-	exitFailed = 1
-	exitUsage  = 2
-)
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := execute(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
-	stop()
-	os.Exit(code)
+func program() commandline.Program {
+	return commandline.Program{Name: "aquifer-bench", Description: "Measures an Aquifer node from outside.", Commands: new(commands)}
 }
 
-// execute runs the command that args name and returns the exit code.
-func execute(ctx context.Context, args []string, s streams) int {
-	var cli commands
-	exited := -1
-	parser, err := kong.New(&cli,
-		kong.Name("aquifer-bench"),
-		kong.Description("Measures an Aquifer node from outside."),
-		kong.Writers(s.out, s.err),
-		kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(s, slog.New(slog.NewTextHandler(s.err, nil))),
-	)
-	if err != nil {
-		fmt.Fprintln(s.err, "aquifer-bench:", err)
-		return exitUsage
-	}
-	command, err := parser.Parse(args)
-	if exited >= 0 { // --help
-		return exited
-	}
-	if err != nil {
-		fmt.Fprintln(s.err, "aquifer-bench:", err)
-		return exitUsage
-	}
-	if err := command.Run(); err != nil {
-		fmt.Fprintln(s.err, "aquifer-bench:", err)
-		return exitFailed
-	}
-	return 0
-}
+func main() { os.Exit(program().Main()) }

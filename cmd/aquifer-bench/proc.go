@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -66,6 +67,45 @@ func parseCPU(stat []byte) (time.Duration, error) {
 		return 0, fmt.Errorf("system time: %w", err)
 	}
 	return time.Duration(user+system) * tick, nil
+}
+
+// waitedOf is how long the threads of a process have been ready to run without a core to run on, together
+// and since their start; 0 where the kernel does not tell.
+func waitedOf(pid int) (time.Duration, error) {
+	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "schedstat"))
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, name := range tasks {
+		raw, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // the thread has ended
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		waited, err := parseWaited(raw)
+		if err != nil {
+			return 0, err
+		}
+		sum += waited
+	}
+	return sum, nil
+}
+
+// parseWaited reads the second field of a schedstat line (Documentation/scheduler/sched-stats.rst of
+// Linux), in ns.
+func parseWaited(line []byte) (time.Duration, error) {
+	fields := strings.Fields(string(line))
+	if len(fields) != 3 {
+		return 0, fmt.Errorf("schedstat line has not three fields: %q", line)
+	}
+	ns, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("time without a core: %w", err)
+	}
+	return time.Duration(ns), nil
 }
 
 // parseKB reads one line of a /proc status file, in bytes.

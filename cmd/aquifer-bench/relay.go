@@ -70,8 +70,11 @@ func (c *relayCmd) listener(ctx context.Context) (net.Listener, error) {
 	return ln, nil
 }
 
+// relayTimeout bounds a hop of the relay. Whoever calls strangers has to, and a node does so too.
+const relayTimeout = 2 * time.Minute
+
 type relay struct {
-	out  *http.Transport
+	out  *http.Client
 	jobs sync.WaitGroup
 	log  *slog.Logger
 }
@@ -79,8 +82,12 @@ type relay struct {
 func newRelay(log *slog.Logger) *relay {
 	// net/http's default keeps two idle connections per host; as many as there are jobs at a time
 	// is the one setting without which it is no yardstick.
-	return &relay{log: log, out: &http.Transport{MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096}}
+	pool := &http.Transport{MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096}
+	return &relay{log: log, out: &http.Client{Transport: pool, Timeout: relayTimeout, CheckRedirect: stay}}
 }
+
+// stay follows no redirect, as a node does not.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (r *relay) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -155,7 +162,7 @@ func (r *relay) run(j *relayJob) error {
 }
 
 func (r *relay) exchange(req *http.Request) (int, []byte, error) {
-	resp, err := r.out.RoundTrip(req)
+	resp, err := r.out.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}

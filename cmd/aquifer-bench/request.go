@@ -6,10 +6,11 @@ import (
 
 // form makes the requests of one run. It is a value and may be used by many goroutines.
 type form struct {
-	host     string // of the dispatcher
-	target   string // host:port of the target
-	receiver string // host:port of the webhook receiver
-	tenants  int
+	host     string   // of the dispatcher
+	targets  []string // host:port of the targets, which get a job in turn
+	receiver string   // host:port of the webhook receiver
+	tenants  int      // tenants, which submit a job in turn
+	first    int      // number of the first tenant
 	body     []byte
 }
 
@@ -39,9 +40,9 @@ func (f form) append(request, json []byte, seq int) (_, _ []byte) {
 // looking at the body.
 func (f form) appendJob(b []byte, seq int) []byte {
 	n := int64(seq)
-	b = strconv.AppendInt(append(b, `{"user_id":"tenant-`...), n%int64(f.tenants), 10)
+	b = strconv.AppendInt(append(b, `{"user_id":"tenant-`...), int64(f.first+seq%f.tenants), 10)
 	b = strconv.AppendInt(append(b, `","idempotent_key":"job-`...), n, 10)
-	b = append(append(b, `","url":"http://`...), f.target...)
+	b = append(append(b, `","url":"http://`...), f.targets[seq%len(f.targets)]...)
 	b = strconv.AppendInt(append(b, `/call/`...), n, 10)
 	b = append(b, `","method":"POST","headers":{"Content-Type":"text/plain"},"body":"`...)
 	b = append(append(b, f.body...), `","webhook_url":"http://`...)

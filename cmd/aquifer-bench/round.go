@@ -57,7 +57,7 @@ func (r *run) against(ctx context.Context, dir string, who contender, w workload
 	if err != nil {
 		return result{}, err
 	}
-	defer func() { err = errors.Join(err, d.terminate()) }()
+	defer func() { err = errors.Join(err, d.stop()) }()
 	r.form.host = d.addr
 	if err := r.closed(ctx, 0, w.Warmup); err != nil {
 		return result{}, fmt.Errorf("warm-up: %w", err)
@@ -101,16 +101,19 @@ type reading struct {
 
 func (r *run) meter(d *dispatcher) (reading, error) {
 	var sum reading
-	for _, pid := range []int{d.pid, os.Getpid(), r.sinks.pid} {
+	for _, pid := range []int{os.Getpid(), r.sinks.ID()} {
 		u, err := usageOf(pid)
 		if err != nil {
-			return reading{}, fmt.Errorf("usage of process %d: %w", pid, err)
+			return reading{}, err
 		}
-		if pid == d.pid {
-			sum.dispatcher, sum.peak = u.CPU, u.PeakRSS
-		} else {
-			sum.harness += u.CPU
+		sum.harness += u.CPU
+	}
+	for ; d != nil; d = d.behind {
+		u, err := usageOf(d.ID())
+		if err != nil {
+			return reading{}, err
 		}
+		sum.dispatcher, sum.peak = sum.dispatcher+u.CPU, max(sum.peak, u.PeakRSS)
 	}
 	return sum, nil
 }

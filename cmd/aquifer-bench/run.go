@@ -39,7 +39,7 @@ func newRun(dir string, w workload, jobs int) (*run, error) {
 	if r.sinks, err = startSinks(dir, w.Body, r.see); err != nil {
 		return nil, err
 	}
-	r.form = form{target: r.sinks.target, receiver: r.sinks.receiver, tenants: w.Tenants, body: jobBody(w.Body)}
+	r.form = form{targets: []string{r.sinks.target}, receiver: r.sinks.receiver, tenants: w.Tenants, body: jobBody(w.Body)}
 	return r, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -50,10 +51,10 @@ func (c *sinksCmd) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return out.run(ctx) })
 	group.Go(func() error {
-		return serve(ctx, target, func(m *message) { out.add(callEvent(clk.now(), m, body), false) })
+		return serve(ctx, target, quietly(func(m *message) { out.add(callEvent(clk.now(), m, body), false) }))
 	})
 	group.Go(func() error {
-		return serve(ctx, receiver, func(m *message) { out.add(webhookEvent(clk.now(), m), true) })
+		return serve(ctx, receiver, quietly(func(m *message) { out.add(webhookEvent(clk.now(), m), true) }))
 	})
 	return group.Wait()
 }
@@ -96,43 +97,49 @@ func seqOf(path []byte) uint32 {
 	return uint32(n)
 }
 
-// serve answers every request on ln and calls saw for it, until ctx ends.
-func serve(ctx context.Context, ln net.Listener, saw func(*message)) error {
+// quietly returns a reply to everything that says nothing but that it is fine, once saw has seen it.
+func quietly(saw func(*message)) func(*message) []byte {
+	fine := []byte(answer)
+	return func(m *message) []byte {
+		saw(m)
+		return fine
+	}
+}
+
+// serve answers every request on ln with what reply returns, until ctx ends.
+func serve(ctx context.Context, ln net.Listener, reply func(*message) []byte) error {
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
-	group, ctx := errgroup.WithContext(ctx)
+	var conns sync.WaitGroup
 	for {
 		conn, err := ln.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
 				conn.Close()
 			}
-			return group.Wait()
+			conns.Wait()
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("accept: %w", err)
 		}
-		group.Go(func() error {
-			answerAll(ctx, conn, saw)
-			return nil
-		})
+		conns.Go(func() { answerAll(ctx, conn, reply) })
 	}
 }
 
 // answerAll serves one connection. That it breaks is the dispatcher's right: a call it does not
 // repeat shows as lost.
-func answerAll(ctx context.Context, conn net.Conn, saw func(*message)) {
+func answerAll(ctx context.Context, conn net.Conn, reply func(*message) []byte) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	defer conn.Close()
-	in, out := bufio.NewReader(conn), []byte(answer)
+	in := bufio.NewReader(conn)
 	var m message
 	for !m.last {
 		if err := m.read(in); err != nil {
 			return
 		}
-		saw(&m)
-		if _, err := conn.Write(out); err != nil {
+		if _, err := conn.Write(reply(&m)); err != nil {
 			return
 		}
 	}

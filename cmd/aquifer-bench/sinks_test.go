@@ -61,8 +61,8 @@ func TestJobThroughTheRelay(t *testing.T) {
 	body := jobBody(32)
 	tokens, l := newTokens(4), newLedger(jobs)
 	seen := make(chan event, 10*jobs)
-	target := startSink(t, func(m *message) { seen <- callEvent(clk.now(), m, body) })
-	receiver := startSink(t, func(m *message) { seen <- webhookEvent(clk.now(), m) })
+	target := startSink(t, quietly(func(m *message) { seen <- callEvent(clk.now(), m, body) }))
+	receiver := startSink(t, quietly(func(m *message) { seen <- webhookEvent(clk.now(), m) }))
 	r := newRelay(slog.New(slog.DiscardHandler))
 	server := httptest.NewServer(r.routes())
 	t.Cleanup(func() {
@@ -80,7 +80,7 @@ func TestJobThroughTheRelay(t *testing.T) {
 		}
 	}()
 	load := &load{
-		form:   form{host: server.Listener.Addr().String(), target: target, receiver: receiver, tenants: 3, body: body},
+		form:   form{host: server.Listener.Addr().String(), targets: []string{target}, receiver: receiver, tenants: 3, body: body},
 		ledger: l, clk: clk, arrivals: newClosedLoop(clk, tokens, 0, jobs), conns: 4,
 	}
 	if err := load.run(t.Context()); err != nil {
@@ -95,7 +95,7 @@ func TestJobThroughTheRelay(t *testing.T) {
 	}
 }
 
-func startSink(t *testing.T, saw func(*message)) string {
+func startSink(t *testing.T, reply func(*message) []byte) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +103,7 @@ func startSink(t *testing.T, saw func(*message)) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, ln, saw) }()
+	go func() { ended <- serve(ctx, ln, reply) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -121,7 +121,7 @@ func TestLoadCountsRefusals(t *testing.T) {
 	defer server.Close()
 	l := newLedger(5)
 	load := &load{
-		form:   form{host: server.Listener.Addr().String(), tenants: 1},
+		form:   form{host: server.Listener.Addr().String(), targets: []string{"127.0.0.1:9"}, tenants: 1},
 		ledger: l, arrivals: newClosedLoop(clock{mark: time.Now()}, newTokens(2), 0, 5), conns: 2,
 	}
 	if err := load.run(t.Context()); err == nil {
@@ -149,7 +149,7 @@ func TestLoadAsksAgain(t *testing.T) {
 	defer server.Close()
 	l := newLedger(1)
 	load := &load{
-		form:   form{host: server.Listener.Addr().String(), tenants: 1},
+		form:   form{host: server.Listener.Addr().String(), targets: []string{"127.0.0.1:9"}, tenants: 1},
 		ledger: l, arrivals: newClosedLoop(clock{mark: time.Now()}, nil, 0, 1), conns: 1, again: time.Millisecond,
 	}
 	if err := load.run(t.Context()); err != nil {

@@ -5,12 +5,14 @@ import (
 	"net"
 	"os"
 	"strconv"
+
+	"github.com/aquifer-fleet/aquifer/cmd/child"
 )
 
 // sinks are the target and the receiver, in a process of their own. What they see is handed to one
 // goroutine here, in the order in which it was written.
 type sinks struct {
-	*child
+	*child.Process
 	target   string // host:port
 	receiver string
 	seen     chan error // gets the end of the events
@@ -37,7 +39,7 @@ func startSinks(dir string, bodySize int, see func(event)) (*sinks, error) {
 	p, err := self(dir, "sinks", []*os.File{target, receiver, eventsIn}, "--body="+strconv.Itoa(bodySize))
 	if err == nil {
 		s := &sinks{target: targetAddr, receiver: receiverAddr, seen: make(chan error, 1)}
-		if s.child, err = launch(p); err == nil {
+		if s.Process, err = child.Start(p); err == nil {
 			go func() {
 				defer events.Close()
 				s.seen <- readEvents(events, see)
@@ -51,7 +53,7 @@ func startSinks(dir string, bodySize int, see func(event)) (*sinks, error) {
 
 // close ends the process; when it returns see is not called any more.
 func (s *sinks) close() error {
-	stopped := s.terminate()
+	stopped := s.Terminate(stopTimeout)
 	if err := <-s.seen; err != nil {
 		return err
 	}
@@ -70,14 +72,4 @@ func loopback() (*os.File, string, error) {
 		return nil, "", fmt.Errorf("listener as a file: %w", err)
 	}
 	return f, ln.Addr().String(), nil
-}
-
-// freePort is a port that nobody listens on at this moment.
-func freePort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
 }

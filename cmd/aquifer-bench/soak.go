@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/aquifer-fleet/aquifer/cmd/commandline"
 )
 
 // soakCmd runs a node for a long time, with restarts, and judges whether it stays flat.
@@ -82,7 +84,7 @@ func (c *soakCmd) every() time.Duration {
 }
 
 // Run measures and reports.
-func (c *soakCmd) Run(ctx context.Context, s streams) (err error) {
+func (c *soakCmd) Run(ctx context.Context, s commandline.Streams) (err error) {
 	root, err := os.MkdirTemp(c.Dir, "aquifer-bench-")
 	if err != nil {
 		return fmt.Errorf("temporary directory: %w", err)
@@ -92,12 +94,12 @@ func (c *soakCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.err, "%.0f jobs/s for %s, %d restarts\n", rate, c.Duration, c.Restarts)
+	fmt.Fprintf(s.Err, "%.0f jobs/s for %s, %d restarts\n", rate, c.Duration, c.Restarts)
 	rep, err := c.soak(ctx, root, rate)
 	if err != nil {
 		return err
 	}
-	if err := c.write(s.out, rep); err != nil {
+	if err := c.write(s.Out, rep); err != nil {
 		return err
 	}
 	return errors.Join(rep.Tally.verdict("the node"), flatness(rep.Trends))
