@@ -1,0 +1,12 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"net"
+)
+
+func callerInode(net.Conn) (uint32, error) { return 0, errors.ErrUnsupported }
+
+func holds(int, uint32) bool { return false }
