@@ -12,24 +12,12 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/nodetest"
 )
 
-// post sends a body of no announced length to the node.
+// post hands in a body of no announced length.
 func (s *stage) post(body string) (int, string) {
 	s.t.Helper()
 	whole := struct{ io.Reader }{strings.NewReader(body)} // hides its length
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.node.URL()+"/jobs", whole)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp, err := s.Transport("poster.test").RoundTrip(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(answer)
+	status, _, answer := s.send(http.MethodPost, "/jobs", whole, nil)
+	return status, answer
 }
 
 // A body without a length passes below the limit, and reaches the target whole; above it is refused.

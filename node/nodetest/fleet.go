@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aquifer-fleet/aquifer/cluster/gossip/gossiptest"
 	"github.com/aquifer-fleet/aquifer/node"
 	"github.com/aquifer-fleet/aquifer/node/client"
 )
@@ -17,6 +18,8 @@ import (
 // test.
 type Fleet struct {
 	Net *Network
+	// Gossip is the network over which nodes gossip, if they do: by the addresses of their machines.
+	Gossip *gossiptest.Network
 
 	t  testing.TB
 	mu sync.Mutex // guards what follows, as scenarios have many goroutines
@@ -31,7 +34,7 @@ type Fleet struct {
 func Run(t *testing.T, play func(t *testing.T, f *Fleet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &Fleet{Net: NewNetwork(), t: t}
+		f := &Fleet{Net: NewNetwork(), Gossip: gossiptest.New(1), t: t}
 		defer f.close()
 		play(t, f)
 		f.settle()

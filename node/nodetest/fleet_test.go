@@ -27,6 +27,7 @@ func TestTwoNodes(t *testing.T) {
 			}
 			ids = append(ids, got.JobID)
 		}
+		f.Until(time.Second, "both are called", func() bool { return s.target.Open() == 2 })
 		a.Kill(nodetest.ProcessDeath)
 		b.WaitIdle()
 		s.node = b

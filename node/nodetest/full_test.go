@@ -2,6 +2,7 @@ package nodetest_test
 
 import (
 	"errors"
+	"net/http"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +40,23 @@ func (s *stage) fill() (ids []string, refusal *client.Error) {
 	}
 	s.t.Fatal("the disk does not become full")
 	return nil, nil
+}
+
+// ready is the status of GET /ready.
+func (s *stage) ready() int {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.node.URL()+"/ready", http.NoBody)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := s.Transport("balancer").RoundTrip(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode
 }
 
 // reopens waits until the node takes a job again.
@@ -94,6 +112,9 @@ func TestDK01_DiskFilledByOthers(t *testing.T) {
 		if refusal.Status != 503 && refusal.Status != 429 && refusal.Status != 507 {
 			t.Errorf("refused with %v", refusal)
 		}
+		if ready := s.ready(); refusal.Status == http.StatusServiceUnavailable && ready != http.StatusServiceUnavailable {
+			t.Errorf("ready says %d on a full disk", ready)
+		}
 		accepted = append(accepted, ids...)
 		s.node.WaitIdle()
 		for _, id := range accepted {
@@ -108,6 +129,9 @@ func TestDK01_DiskFilledByOthers(t *testing.T) {
 		}
 		s.node.Disk.Resize(nodetest.DiskSize)
 		s.reopens(time.Minute)
+		if ready := s.ready(); ready != http.StatusOK {
+			t.Errorf("ready says %d when there is room", ready)
+		}
 	}, takes(2, 4), func(c *node.Config) { c.DBMaxBytes = 0 })
 }
 

@@ -204,6 +204,45 @@ func TestKL01_JobThatKillsTheNode(t *testing.T) {
 	})
 }
 
+// Jobs that are open beside one that kills the node go on when that is given up, although they were open
+// in its deaths: whoever was there twice takes its turn alone among such jobs, while all others go on.
+func TestKL01_JobsBesideOneThatKillsTheNode(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Answer(func(r nodetest.Request) nodetest.Reply {
+			switch r.Path {
+			case "/poison":
+				<-time.After(time.Second)
+				s.node.Kill(nodetest.ProcessDeath)
+			case "/slow":
+				return nodetest.Text("done").Late(10 * time.Second)
+			}
+			return nodetest.Text("done")
+		})
+		slow := to(s.target.URL("/slow"))
+		innocent := []string{s.submit(slow), s.submit(slow, user("other"))}
+		poison := s.submit(to(s.target.URL("/poison")))
+		innocent = append(innocent, s.submit(slow), s.submit(slow, user("other")))
+		for range 2 {
+			s.Until(time.Minute, "killed", func() bool { return !s.node.Running() })
+			s.node.Start()
+		}
+		start := time.Now()
+		tells(t, s.settled(s.submit(user("new"))), "completed 200: 200; delivered after 1")
+		if waited := time.Since(start); waited > 5*time.Second {
+			t.Errorf("a new job waited %v for them", waited)
+		}
+		s.Until(time.Minute, "killed", func() bool { return !s.node.Running() })
+		s.node.Start()
+		tells(t, s.settled(poison), "failed 0: crashed_worker crashed_worker crashed_worker; delivered after 1")
+		for _, id := range innocent {
+			j := s.settled(id)
+			if j.Status != job.Completed || len(j.Attempts) > 4 || j.Webhook.State != job.WebhookDelivered {
+				t.Errorf("a job beside it went %s", story(j))
+			}
+		}
+	}, takes(100, 10))
+}
+
 // A job without retries whose only attempt the node did not survive is not tried again.
 func TestKL01_NoAttemptLeftAfterADeath(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {

@@ -178,6 +178,9 @@ type Process struct {
 	gone    bool // and its connections have ended
 }
 
+// Addr is the address of the machine.
+func (m *Machine) Addr() netip.Addr { return m.addr }
+
 // Listen opens a port. Of the address only the port counts.
 func (p *Process) Listen(_ context.Context, network, address string) (net.Listener, error) {
 	m := p.machine

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/node"
 	"github.com/aquifer-fleet/aquifer/node/client"
+	"github.com/aquifer-fleet/aquifer/node/logbook"
 )
 
 // Node is one node of a fleet: its machine and disk, which stay, and the process on them, which comes and
@@ -38,7 +39,7 @@ type Node struct {
 type process struct {
 	node     *node.Node
 	registry *prometheus.Registry
-	log      *logbook
+	log      *logbook.Book
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when Run has returned
 	err      error         // of Run; set before done is closed
@@ -75,9 +76,9 @@ func (n *Node) Start() {
 func (n *Node) TryStart() error {
 	n.Machine.boot()
 	onNet := n.Machine.Process()
-	p := &process{registry: prometheus.NewRegistry(), log: &logbook{}, done: make(chan struct{})}
+	p := &process{registry: prometheus.NewRegistry(), log: &logbook.Book{}, done: make(chan struct{})}
 	made, err := node.New(n.cfg, node.Deps{
-		Listen: onNet.Listen, Dial: onNet.Dial, FS: n.Disk.FS(), Registry: p.registry, Logger: p.log.logger(),
+		Listen: onNet.Listen, Dial: onNet.Dial, Gossip: n.fleet.Gossip.Host(n.Machine.addr), FS: n.Disk.FS(), Registry: p.registry, Logger: p.log.Logger(),
 	})
 	if err != nil {
 		return err
@@ -151,6 +152,7 @@ func (n *Node) Kill(by Death) {
 	}
 	onNet := n.Machine.Process()
 	onNet.freeze()
+	n.fleet.Gossip.Crash(n.Machine.addr)
 	n.Disk.crash(by)
 	onNet.end(by != ProcessDeath)
 	n.process.cancel() // it ends among itself
@@ -168,7 +170,7 @@ func (n *Node) URL() string { return "http://" + n.Machine.name }
 func (n *Node) Client() *client.Client { return n.client }
 
 // Log returns the lines that the running process has logged, with their data.
-func (n *Node) Log() []string { return n.now().log.all() }
+func (n *Node) Log() []string { return n.now().log.Lines() }
 
 // Gauge returns the sum of a metric of the running process over all its labels: of a gauge or counter
 // the value, of a histogram the count.
@@ -200,7 +202,14 @@ func (n *Node) WaitIdle() {
 
 // levels are gauges that show how much there is of something that stays.
 func levels() map[string]bool {
-	return map[string]bool{"aquifer_store_bytes": true, "aquifer_wal_sync_lag_seconds": true, "aquifer_store_disk_full": true}
+	return map[string]bool{
+		"aquifer_store_bytes": true, "aquifer_wal_sync_lag_seconds": true, "aquifer_store_disk_full": true,
+		"aquifer_target_rps": true, "aquifer_target_rps_configured": true,
+		"aquifer_target_max_concurrent": true, "aquifer_target_max_concurrent_configured": true,
+		"aquifer_inbound_rps": true, "aquifer_inbound_callers": true, "aquifer_cluster_pruned_members": true,
+		"aquifer_cluster_stale_since_timestamp_seconds": true, "aquifer_gossip_strain": true, "aquifer_gossip_unreadable_members": true,
+		"aquifer_registry_last_ok_timestamp_seconds": true,
+	}
 }
 
 // work are the gauges of what may be left for the next process.
@@ -208,6 +217,7 @@ func work() map[string]bool {
 	return map[string]bool{
 		"aquifer_queue_backlog": true, "aquifer_queue_waiting": true, "aquifer_queue_targets": true,
 		"aquifer_queue_lanes": true, "aquifer_queue_held_bytes": true,
+		"aquifer_target_backlog": true, "aquifer_tenant_backlog": true, "aquifer_handoff_jobs_in_doubt": true,
 	}
 }
 
@@ -230,7 +240,7 @@ func (n *Node) check(p *process) {
 			n.fleet.t.Errorf("%s has stopped with %s at %v", n.Name, name, v)
 		}
 	}
-	if failed := p.log.failures(); len(failed) > 0 && !n.MayFail {
+	if failed := p.log.Failures(); len(failed) > 0 && !n.MayFail {
 		n.fleet.t.Errorf("%s logged errors:\n%v", n.Name, failed)
 	}
 }

@@ -195,7 +195,7 @@ func TestReceiverOnTheHostOfATarget(t *testing.T) {
 		if took := hooks[5].Sub(hooks[0]); took < 20*time.Second || took > 21*time.Second {
 			t.Errorf("the deliveries took %v, two at a time", took)
 		}
-	}, hosts(map[string]node.Target{"target.test:80": {RPS: 10, MaxConcurrent: 1}}, node.Target{RPS: 10, MaxConcurrent: 2}))
+	}, hosts(map[string]node.Target{"target.test": {RPS: 10, MaxConcurrent: 1}}, node.Target{RPS: 10, MaxConcurrent: 2}))
 }
 
 // Waiting for a slot is no try, however long it takes.
@@ -220,4 +220,70 @@ func TestPC03_OneAtATimeAfterAPause(t *testing.T) {
 			t.Errorf("%d requests, %d at a time", n, most)
 		}
 	}, takes(100, 1))
+}
+
+// A target has one pace and one queue, in whatever way its host and port are spelled. The call goes out as
+// the caller wrote it.
+func TestOneTargetInEverySpelling(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(nodetest.Text("done").Late(time.Second))
+		spellings := []string{"target.test:80", "target.test", "TARGET.test.:0080", "Target.Test:"}
+		for i := range 8 {
+			s.submit(user(fmt.Sprint("user-", i)), to("http://"+spellings[i%4]+"/work"))
+		}
+		if n := len(s.list(client.Query{Target: "target.TEST:80"})); n != 8 {
+			t.Errorf("listed %d jobs of the target, want 8", n)
+		}
+		s.node.WaitIdle()
+		calls := s.target.Requests()
+		if len(calls) != 8 || s.target.MostOpen() != 1 {
+			t.Fatalf("%d calls, %d at a time", len(calls), s.target.MostOpen())
+		}
+		if took := calls[7].At.Sub(calls[0].At); took < 7*time.Second {
+			t.Errorf("the calls took %v, as if there were more targets than one", took)
+		}
+		if got := calls[2].Host; got != "TARGET.test.:0080" {
+			t.Errorf("sent to %q", got)
+		}
+	}, takes(10, 1))
+}
+
+// Two tenants whose calls take very different times share a target equally: by default the calls, and if the
+// operator wants that, the time that they keep it busy.
+func TestFA02_SlowAndQuickTenantsShare(t *testing.T) {
+	t.Parallel()
+	for name, byUse := range map[string]bool{"calls": false, "time": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				s.node.KeepsWork = true
+				s.target.Answer(func(r nodetest.Request) nodetest.Reply {
+					if r.Header.Get("X-Tenant") == "slow" {
+						return nodetest.Text("done").Late(10 * time.Second)
+					}
+					return nodetest.Text("done").Late(100 * time.Millisecond)
+				})
+				for i := range 200 {
+					s.submit(labelled("slow", i))
+				}
+				for i := range 3000 {
+					s.submit(labelled("quick", i))
+				}
+				<-time.After(2 * time.Minute)
+				calls, busy := map[string]float64{}, map[string]float64{}
+				for _, r := range s.target.Requests() {
+					tenant := r.Header.Get("X-Tenant")
+					calls[tenant]++
+					busy[tenant] += map[string]float64{"slow": 10, "quick": 0.1}[tenant]
+				}
+				shared := calls
+				if byUse {
+					shared = busy
+				}
+				if part := shared["quick"] / (shared["quick"] + shared["slow"]); part < 0.45 || part > 0.55 {
+					t.Errorf("the quick tenant had %.2f of the %s: %v calls, busy for %v s", part, name, calls, busy)
+				}
+			}, takes(1000, 4), func(c *node.Config) { c.Targets.Default.ShareByUse = byUse })
+		})
+	}
 }

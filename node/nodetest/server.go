@@ -284,10 +284,8 @@ func (x *exchange) pause(d time.Duration) bool {
 	if d == 0 {
 		return true
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-x.ctx.Done():
 		return false

@@ -3,6 +3,8 @@ package nodetest_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -25,11 +27,14 @@ type stage struct {
 // play runs a scenario on a new stage; edit changes the configuration of the node.
 func play(t *testing.T, scene func(t *testing.T, s *stage), edit ...func(*node.Config)) {
 	t.Helper()
-	nodetest.Run(t, func(t *testing.T, f *nodetest.Fleet) {
-		s := &stage{Fleet: f, t: t, target: f.Target("target.test"), receiver: f.Receiver("receiver.test")}
-		s.node = f.Node("one", edit...)
-		scene(t, s)
-	})
+	nodetest.Run(t, func(t *testing.T, f *nodetest.Fleet) { scene(t, newStage(t, f, edit...)) })
+}
+
+func newStage(t *testing.T, f *nodetest.Fleet, edit ...func(*node.Config)) *stage {
+	t.Helper()
+	s := &stage{Fleet: f, t: t, target: f.Target("target.test"), receiver: f.Receiver("receiver.test")}
+	s.node = f.Node("one", edit...)
+	return s
 }
 
 // takes lets targets and receivers take so much.
@@ -67,6 +72,28 @@ func (s *stage) submit(edit ...func(*client.Submission)) string {
 		s.t.Fatalf("submit: %v", err)
 	}
 	return got.JobID
+}
+
+// send sends a request to the node as it is, from a machine of its own.
+func (s *stage) send(method, path string, body io.Reader, headers map[string]string) (status int, h http.Header, answer string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.node.URL()+path, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, value := range headers {
+		req.Header.Set(name, value)
+	}
+	resp, err := s.Transport("caller.test").RoundTrip(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(all)
 }
 
 // user makes a job that of a user.

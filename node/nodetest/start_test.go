@@ -12,21 +12,49 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/nodetest"
 )
 
-// A node whose port is taken does not start, and leaves its store so that the next start finds everything.
+// A node whose port is taken does not start, and does not touch its store: the attempt that the last
+// process did not survive is still open there.
 func TestStartOnATakenPort(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(nodetest.Hang(), nodetest.Text("done"))
 		id := s.submit()
-		s.node.Stop()
+		s.Until(time.Minute, "called", func() bool { return s.target.Open() == 1 })
+		s.node.Kill(nodetest.ProcessDeath)
 		other, err := s.node.Machine.Process().Listen(t.Context(), "tcp", ":80")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.node.TryStart(); !errors.Is(err, syscall.EADDRINUSE) {
-			t.Errorf("start: %v", err)
+		s.node.Disk.Tap(func() { t.Error("the store was touched") })
+		for range 3 {
+			if err := s.node.TryStart(); !errors.Is(err, syscall.EADDRINUSE) {
+				t.Errorf("start: %v", err)
+			}
 		}
+		s.node.Disk.Tap(nil)
 		_ = other.Close()
 		s.node.Start()
-		tells(t, s.settled(id), "completed 200: 200; delivered after 1")
+		tells(t, s.settled(id), "completed 200: crashed_worker 200; delivered after 1")
+	})
+}
+
+// A node that cannot have its store gives its port back.
+func TestStartWithoutItsStore(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.node.Stop()
+		held, err := s.node.Disk.FS().Lock("/data/aquifer.db/LOCK")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := s.node.TryStart(); err == nil || errors.Is(err, syscall.EADDRINUSE) {
+				t.Errorf("start: %v", err)
+			}
+		}
+		if err := held.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.node.Start()
+		tells(t, s.settled(s.submit()), "completed 200: 200; delivered after 1")
 	})
 }
 

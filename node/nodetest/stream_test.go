@@ -2,6 +2,7 @@ package nodetest_test
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -133,6 +134,32 @@ func TestSE06_LargeResult(t *testing.T) {
 			t.Errorf("%s with %d bytes, want %d", last.name, len(got), len(body))
 		}
 		tells(t, s.settled(id), "completed 200: 200; skipped")
+	})
+}
+
+// Whoever hangs up in the middle of a stream, after whatever byte, leaves nothing of it behind.
+func TestPC08_StreamsThatAreCutOff(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(nodetest.Text("late").Late(time.Minute))
+		id := s.submit()
+		for i := range 200 {
+			st := s.open(id)
+			if _, err := io.ReadFull(st.r, make([]byte, i/4)); err != nil { // what there is has some 60 bytes
+				t.Fatal(err)
+			}
+			st.close()
+		}
+		<-time.After(time.Second)
+		if open := s.node.Gauge("aquifer_http_streams"); open != 0 {
+			t.Errorf("%v streams are open", open)
+		}
+		for range 100 {
+			st := s.open(id)
+			defer st.close()
+		}
+		if open := s.node.Gauge("aquifer_http_streams"); open != 100 {
+			t.Errorf("%v streams are open, want 100", open)
+		}
 	})
 }
 

@@ -25,7 +25,7 @@ func TestWH01_SlowReceiver(t *testing.T) {
 }
 
 // The node dies when the receiver has taken the result, before that is recorded. The next process
-// delivers once more: the same id, the same bytes.
+// delivers once more: the same id, the same bytes. The end of the job has had the time to reach the disk.
 func TestWH02_DeathBeforeTheRecord(t *testing.T) {
 	for _, by := range []nodetest.Death{nodetest.ProcessDeath, nodetest.PowerCut} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -33,6 +33,7 @@ func TestWH02_DeathBeforeTheRecord(t *testing.T) {
 				s.target.Reply(nodetest.Text("result \xff").Late(time.Second)) // so that the caller has his answer first
 				s.receiver.Answer(func(r nodetest.Request) nodetest.Reply {
 					if r.N == 1 {
+						<-time.After(10 * time.Millisecond)
 						s.node.Kill(by)
 					}
 					return nodetest.Status(200)
@@ -52,6 +53,30 @@ func TestWH02_DeathBeforeTheRecord(t *testing.T) {
 			}, synced)
 		})
 	}
+}
+
+// The power fails as soon as the receiver has got the result. The end of the job may not have been on the disk: then it
+// is done again, and what the receiver gets has the same id.
+func TestAPowerCutMayTakeAnEnd(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(nodetest.Text("result").Late(time.Second)) // so that the caller has his answer first
+		s.receiver.Answer(func(r nodetest.Request) nodetest.Reply {
+			if r.N == 1 {
+				s.node.Kill(nodetest.PowerCut)
+			}
+			return nodetest.Status(200)
+		})
+		id := s.submit()
+		s.Until(time.Minute, "killed", func() bool { return !s.node.Running() })
+		s.node.Start()
+		j := s.settled(id)
+		if d := s.receiver.Of(id); j.Status != job.Completed || len(d) != 2 || d[0].ID != d[1].ID {
+			t.Errorf("%s, deliveries %+v", j.Status, d)
+		}
+		if n := len(s.target.Requests()); n != 2 {
+			t.Errorf("the target saw %d requests", n)
+		}
+	}, synced)
 }
 
 // What a receiver says decides whether it is asked again, and when.
