@@ -13,7 +13,8 @@ import (
 )
 
 // KeepResults keeps what ended jobs have answered for as long as if they had ended now, and returns the names of the
-// results by the ids of the jobs. What is there already of a job stays as it is: the node may have cut its own since.
+// results by the ids of the jobs. What is there already of a job, or of a later one of its key, stays as it is: the node
+// may have cut its own since.
 // The error is that of the iterator, or says that not all is kept; the caller goes on having them then.
 func (r *Region) KeepResults(ctx context.Context, jobs iter.Seq2[job.Snapshot, error]) (map[job.ID]string, error) {
 	if r == nil {
@@ -61,12 +62,12 @@ func (a answer) keep(c valkey.Client, ttl time.Duration) valkey.Completed {
 	return c.B().Eval().Script(keepScript).Numkeys(1).Key(a.key).Arg(a.id.String(), a.text, life).Build()
 }
 
-// keepScript sets a result, unless the one of the same job is there, whose life it makes longer. KEYS: result.
-// ARGV: job id, result, TTL in ms.
+// keepScript sets a result, unless the one of the same job or of a later one is there, whose life it makes longer: ids
+// sort by the time of acceptance. KEYS: result. ARGV: job id, result, TTL in ms.
 const keepScript = `
 local text = redis.pcall('GET', KEYS[1])
 local ok, kept = pcall(cjson.decode, text)
-if not ok or type(kept) ~= 'table' or kept.job_id ~= ARGV[1] then text = ARGV[2] end
+if not ok or type(kept) ~= 'table' or type(kept.job_id) ~= 'string' or kept.job_id < ARGV[1] then text = ARGV[2] end
 redis.call('SET', KEYS[1], text, 'PX', ARGV[3])
 return 1
 `

@@ -26,21 +26,23 @@ func each(err error, jobs ...job.Snapshot) iter.Seq2[job.Snapshot, error] {
 	}
 }
 
-// Results are set where there is none, another one, or no result at all. One that is there is not replaced by what
-// the node has of it later.
+// Results are set where there is none, one of an earlier job, or no result at all. One that is there is not replaced by
+// what the node has of it later, nor by that of an earlier job.
 func TestKeepResults(t *testing.T) {
 	t.Parallel()
 	s := valkeytest.Start(t)
 	n := start(t, config(s.URL(), "a"))
 	absent, other, garbage, list, same := n.job("u", "absent"), n.job("u", "other"), n.job("u", "garbage"), n.job("u", "list"), n.job("u", "same")
-	s.Do("SET", resultKey(other), `{"job_id":"`+absent.ID.String()+`"}`)
+	old, later := n.job("u", "old"), `{"job_id":"`+strings.Repeat("f", 32)+`"}`
+	s.Do("SET", resultKey(other), `{"job_id":"`+strings.Repeat("0", 32)+`"}`)
+	s.Do("SET", resultKey(old), later)
 	s.Do("SET", resultKey(garbage), `{`)
 	s.Do("LPUSH", resultKey(list), "x")
 	whole := `{"job_id":"` + same.ID.String() + `","status":"completed","body":"whole"}`
 	s.Do("SET", resultKey(same), whole, "EX", "10")
 	var jobs []job.Snapshot
 	want := make(map[job.ID]string)
-	for _, j := range []*job.Job{absent, other, garbage, list, same} {
+	for _, j := range []*job.Job{absent, other, garbage, list, same, old} {
 		jobs = append(jobs, ended(j, "kept"))
 		want[j.ID] = resultKey(j)
 	}
@@ -50,8 +52,11 @@ func TestKeepResults(t *testing.T) {
 	}
 	for _, snapshot := range jobs {
 		text := results.Snapshot(snapshot, nil, 100)
-		if snapshot.Job == same {
+		switch snapshot.Job {
+		case same:
 			text = whole
+		case old:
+			text = later
 		}
 		if got := s.Get(resultKey(snapshot.Job)); got != text {
 			t.Errorf("%s: got %s, want %s", snapshot.Job.Request.KeyName, got, text)
