@@ -148,6 +148,7 @@ func (t *trip) redirect(m Member, named string) int {
 	case slices.Contains(t.tried, named):
 	case known && named != t.f.self() && !t.redirected:
 		t.redirected = true
+		t.forget()
 		return t.toOwner(to)
 	case (!known || named == t.f.self()) && t.doubts():
 		return 0
@@ -163,13 +164,20 @@ func (t *trip) redirect(m Member, named string) int {
 
 // doubts has the owner be looked for anew, and reports whether that is of use: the first time, if one was remembered.
 func (t *trip) doubts() bool {
-	placement, remembers := t.f.Owners.placement.(doubter)
-	if t.doubted || !remembers {
+	if t.doubted {
 		return false
 	}
-	t.doubted = true
-	placement.Doubt(t.call.Key)
-	return true
+	t.doubted = t.forget()
+	return t.doubted
+}
+
+// forget has the next request of this key look for its owner anew, and reports whether one can have been remembered.
+func (t *trip) forget() bool {
+	placement, remembers := t.f.Owners.placement.(doubter)
+	if remembers {
+		placement.Doubt(t.call.Key)
+	}
+	return remembers
 }
 
 // doubter is a Placement that remembers owners.

@@ -91,3 +91,24 @@ func TestMovedMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// TestMovedIsRemembered: who was told of another owner does not go the long way again.
+func TestMovedIsRemembered(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	b, c := newHost(t, s, "b"), newHost(t, s, "c")
+	a := newHost(t, s, "a") // knows both
+	gives(s, "b")
+	if got := a.owner("u"); got != "b" {
+		t.Fatal(got)
+	}
+	gives(s, "c")
+	if got := b.owner("u"); got != "c" {
+		t.Fatal(got)
+	}
+	a.goesTo("c") // as b says
+	if got := a.owner("u"); got != "c" {
+		t.Errorf("a still names %s", got)
+	}
+	c.goesTo("c")
+}
