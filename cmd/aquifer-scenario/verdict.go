@@ -35,6 +35,14 @@ func (d disturbance) explains(from, to time.Time, nodes ...place) bool {
 	return began && !over && slices.Contains(nodes, d.Place)
 }
 
+// cuts reports whether the disturbance can have kept a node from recording what a call has done: it came before the
+// node can have heard the answer and written it down.
+func (d disturbance) cuts(c call) bool {
+	before := c.At.Before(d.From.Add(-slack))
+	after := !d.Until.IsZero() && c.At.After(d.Until.Add(slack))
+	return d.Place == c.Node && !before && !after
+}
+
 // account is what became of the jobs of a run.
 type account struct {
 	Sent           int            `json:"sent"`
@@ -121,7 +129,7 @@ func (a *account) repeats(e *entry, disturbed []disturbance) {
 		a.ExecutedTwice++
 		why := unexplained
 		for i := 1; i < len(runs); i++ {
-			why = because(disturbed, e.Sent, runs[i].At, runs[i-1].Node, runs[i].Node)
+			why = whyAgain(disturbed, e, runs[i-1], runs[i])
 			if why == unexplained {
 				a.fault("executed twice: %s of %s: %s", e.Key, e.User, history(e))
 				break
@@ -143,6 +151,21 @@ func (a *account) repeats(e *entry, disturbed []disturbance) {
 			a.fault("webhook %s came again from %s, first from %s %s earlier", h.Delivery, h.Node, first.Node, h.At.Sub(first.At))
 		}
 	}
+}
+
+// whyAgain tells why the work of an entry was done again. Nodes that hold one job after each other, or one that has been
+// restarted, know what was done before, unless the call was cut. Two jobs of one key are made when nodes, or a node and
+// its client, did not hear of each other.
+func whyAgain(disturbed []disturbance, e *entry, first, again call) string {
+	if first.Job != again.Job {
+		return because(disturbed, e.Sent, again.At, first.Node, again.Node)
+	}
+	for _, d := range disturbed {
+		if d.cuts(first) {
+			return d.What
+		}
+	}
+	return unexplained
 }
 
 func because(disturbed []disturbance, from, to time.Time, nodes ...place) string {

@@ -53,6 +53,8 @@ func TestVerdict(t *testing.T) {
 	lostVolume := disturbance{What: "volume lost", Place: "n1", From: at(2), Until: at(10), Volume: true}
 	elsewhere := disturbance{What: "kill -9", Place: "n3", From: at(2), Until: at(10), Volume: true}
 	twice := []call{ran("n1", 1), ran("n2", 3)}
+	second := ran("n2", 3)
+	second.Job = "k"
 	for _, c := range []struct {
 		name      string
 		tale      tale
@@ -75,6 +77,19 @@ func TestVerdict(t *testing.T) {
 		},
 		{
 			"twice because of a kill", tale{acked: 1, calls: twice, hooks: done}, []disturbance{crash},
+			account{Accepted: 1, Completed: 1, ExecutedTwice: 1, TwiceBecause: map[string]int{"kill -9": 1}}, "",
+		},
+		{
+			"twice, long before the kill", tale{acked: 1, calls: twice, hooks: done}, []disturbance{{What: "kill -9", Place: "n1", From: at(2.5)}},
+			account{Accepted: 1, Completed: 1, ExecutedTwice: 1, TwiceBecause: map[string]int{unexplained: 1}}, "executed twice",
+		},
+		{
+			"twice, as the second node was killed", tale{acked: 1, calls: twice, hooks: done}, []disturbance{{What: "kill -9", Place: "n2", From: at(2)}},
+			account{Accepted: 1, Completed: 1, ExecutedTwice: 1, TwiceBecause: map[string]int{unexplained: 1}}, "executed twice",
+		},
+		{
+			"twice as two jobs, as the second node was killed", tale{acked: 1, calls: []call{ran("n1", 1), second}, hooks: done},
+			[]disturbance{{What: "kill -9", Place: "n2", From: at(2)}},
 			account{Accepted: 1, Completed: 1, ExecutedTwice: 1, TwiceBecause: map[string]int{"kill -9": 1}}, "",
 		},
 		{
