@@ -281,6 +281,33 @@ func TestNodesOfDifferentSecrets(t *testing.T) {
 	})
 }
 
+// One node that has another secret keeps nothing from being taken, while the others believe each other.
+func TestANodeOfAnotherSecretIsPassedOver(t *testing.T) {
+	change := func(id string, c *cluster.ForwarderConfig) {
+		if id == "node-1" {
+			c.Seal = seal(t, id, "a secret of its own")
+		}
+	}
+	inWorldOf(t, 3, change, func(t *testing.T, w *world) {
+		key := w.of("node-1", "node-2")
+		for _, body := range []string{"x", "y"} {
+			if got := w.post("node-0", key, body); got.body != "node-2" {
+				t.Errorf("answered %+v", got)
+			}
+		}
+		if n := w.nodes["node-1"].counter("aquifer_peer_refused_total", "broken"); n != 1 {
+			t.Errorf("it was asked %v times", n)
+		}
+		got := w.post("node-1", w.of("node-0", "node-1"), "z").refused(t, 502)
+		if !slices.Equal(got.Tried, []string{"node-0"}) {
+			t.Errorf("it takes what is not its own: %+v", got)
+		}
+		w.took("x", "node-2")
+		w.took("y", "node-2")
+		w.took("z")
+	})
+}
+
 // Only one of two nodes has a secret, so it does not know the forwards of the other, and each takes the
 // other for the owner. The one without ends it.
 func TestNodesOfWhichOneHasNoSecret(t *testing.T) {

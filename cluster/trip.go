@@ -118,6 +118,9 @@ func (t *trip) failed(m Member, err error) int {
 	case errors.Is(err, errDistrust):
 		t.f.metrics.distrusted.Inc()
 		t.f.warn(t.r, "member refuses this node's signature", m, err)
+		if t.f.believedBesides(t.r.Context(), m) {
+			return t.next(m, err)
+		}
 		return answerLater(t.w, http.StatusBadGateway, refusal{Error: "the owner of this tenant refuses this node", TriedOwnerIDs: []string{m.ID}})
 	default:
 		t.f.metrics.unanswered.Inc()
