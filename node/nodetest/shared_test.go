@@ -165,6 +165,31 @@ func (r *region) divides(n *nodetest.Node, nodes int) {
 	})
 }
 
+// In a cut that lasts the larger side takes over what is its own among those that it sees, and the smaller one does not.
+func TestASharedTargetInALongCut(t *testing.T) {
+	together(t, "gossip", 3, func(t *testing.T, r *region) {
+		<-time.After(learning)
+		for _, n := range r.nodes {
+			r.load(n, 1)
+			r.divides(n, 3)
+		}
+		r.cut(r.nodes[2], true)
+		<-time.After(10 * time.Minute)
+		for _, n := range r.nodes {
+			r.divides(n, 3)
+		}
+		<-time.After(5 * time.Minute)
+		r.divides(r.nodes[0], 2)
+		r.divides(r.nodes[1], 2)
+		r.divides(r.nodes[2], 3)
+		r.cut(r.nodes[2], false)
+		r.sees(3)
+		for _, n := range r.nodes {
+			r.divides(n, 3)
+		}
+	}, shares(30, 30))
+}
+
 // What is shared is shown as it is: the whole, by how many it is divided, and the part of this node.
 func TestASharedTargetIsShown(t *testing.T) {
 	together(t, "static", 3, func(t *testing.T, r *region) {
