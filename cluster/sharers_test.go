@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +23,23 @@ type counted struct {
 	*clustertest.Fleet
 	t       *testing.T
 	sharers *cluster.Sharers
-	told    []int
+
+	mu   sync.Mutex // guards told
+	told []int
+}
+
+// tell notes a number that was told.
+func (c *counted) tell(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, n)
+}
+
+// heard are the numbers that were told.
+func (c *counted) heard() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.told)
 }
 
 // counting plays a scene with node-0 of so many nodes, which has counted them.
@@ -41,7 +59,7 @@ func (c *counted) start(learning time.Duration) {
 	c.sharers = cluster.NewSharers(cluster.SharersConfig{Owners: owners, Learning: learning, Registerer: prometheus.NewRegistry()})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- c.sharers.Run(ctx, func(n int) { c.told = append(c.told, n) }) }()
+	go func() { ended <- c.sharers.Run(ctx, c.tell) }()
 	c.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -58,8 +76,8 @@ func (c *counted) after(wait time.Duration, want int) {
 	if n := c.sharers.Known(); n != want {
 		c.t.Fatalf("%d share, want %d", n, want)
 	}
-	if last := len(c.told) - 1; last >= 0 && c.told[last] != want {
-		c.t.Fatalf("%v was told, want %d", c.told, want)
+	if told := c.heard(); len(told) > 0 && told[len(told)-1] != want {
+		c.t.Fatalf("%v was told, want %d", told, want)
 	}
 }
 
@@ -76,8 +94,8 @@ func TestANewNodeHasNoNumberUntilTheOthersCountIt(t *testing.T) {
 		c.Unsettle("node-0", nil)
 		c.after(learning-time.Second, 0)
 		c.after(2*time.Second, 3)
-		if len(c.told) != 1 {
-			t.Errorf("%v was told", c.told)
+		if told := c.heard(); len(told) != 1 {
+			t.Errorf("%v was told", told)
 		}
 	})
 }
