@@ -39,13 +39,13 @@ func (b *Board) Changes() <-chan struct{} {
 }
 
 // Edit lets f change a copy of the roster and makes that the roster. f may change Self, Members in any
-// order, Stale and Unsettled; it must not call the board. Of several members with one id the first stays,
+// order, Left, Stale and Unsettled; it must not call the board. Of several members with one id the first stays,
 // and Self comes before all.
 func (b *Board) Edit(f func(r *Roster)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.current.Load()
-	next := &Roster{Self: old.Self, Members: slices.Clone(old.Members), Stale: old.Stale, Unsettled: old.Unsettled}
+	next := &Roster{Self: old.Self, Members: slices.Clone(old.Members), Left: old.Left, Stale: old.Stale, Unsettled: old.Unsettled}
 	f(next)
 	next.Members = tidy(next.Self, next.Members)
 	next.Epoch = old.Epoch

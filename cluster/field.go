@@ -34,10 +34,11 @@ type missing struct {
 	until  time.Time
 }
 
-// departed is a member as it was when it went.
+// departed is a member as it was when it went; Offline if it said that it leaves.
 type departed struct {
 	member Member
 	at     time.Time
+	stayed int // members that were there then
 }
 
 // rememberedFor and rememberedMost bound what is known of those that have gone: they may come back with what they
@@ -93,7 +94,8 @@ func (s *fields) step(heard string) *field {
 	}
 	next := &field{roster: r, number: last.number + 1, members: slices.Clone(r.Members)}
 	for _, m := range s.stillMissing(last, heard, now) {
-		if i, there := slices.BinarySearchFunc(next.members, m.member.ID, byID); !there {
+		i, there := slices.BinarySearchFunc(next.members, m.member.ID, byID)
+		if !there && !slices.Contains(r.Left, m.member.ID) {
 			next.members = slices.Insert(next.members, i, m.member)
 			next.missing = append(next.missing, m)
 			if next.until.IsZero() || m.until.Before(next.until) {
@@ -110,7 +112,10 @@ func (s *fields) step(heard string) *field {
 func stillGone(last, next *field, now time.Time) []departed {
 	list := slices.Clone(last.gone)
 	for _, m := range last.members {
-		list = append(list, departed{m, now})
+		if slices.Contains(next.roster.Left, m.ID) {
+			m.State = Offline
+		}
+		list = append(list, departed{m, now, len(next.members)})
 	}
 	list = slices.DeleteFunc(list, func(d departed) bool {
 		_, back := next.member(d.member.ID)

@@ -34,6 +34,9 @@ type Roster struct {
 	Self Member
 	// Members are all members, this node among them, in ascending order of ids. Each id is there once.
 	Members []Member
+	// Left are ids of those that have gone from Members because they said that they leave, as far as the provider tells that
+	// from a death, and for as long as it remembers. A member that was seen to drain before it went has left, too.
+	Left []string
 	// Stale is since when the provider cannot learn anything new, and goes on with what it knew then; zero if it can. Such
 	// a roster may be relied on: whoever else could have it that somebody else owns what this one says has agreed.
 	Stale time.Time

@@ -24,6 +24,7 @@ type Target struct {
 	Timeout       time.Duration // of one attempt; 0 means no limit
 	SlowStart     bool          // begin slowly when it starts from nothing
 	ShareByUse    bool          // tenants share what their calls use of it, not the number of calls
+	Shared        bool          // RPS and MaxConcurrent are for all nodes of the cluster together
 }
 
 // Targets is what the operator allows each of them.
@@ -54,6 +55,7 @@ type block struct {
 	Timeout       *int     `yaml:"timeout"`
 	SlowStart     *bool    `yaml:"slow_start"`
 	ShareBy       *string  `yaml:"share_by"`
+	Shared        *bool    `yaml:"shared"`
 }
 
 // Bounds of the values in the file, and the defaults where it sets none.
@@ -144,6 +146,9 @@ func (b block) over(t Target) Target {
 	}
 	if b.ShareBy != nil {
 		t.ShareByUse = *b.ShareBy == shareByUse
+	}
+	if b.Shared != nil {
+		t.Shared = *b.Shared
 	}
 	return t
 }

@@ -47,6 +47,29 @@ webhooks: {max_concurrent: 8}
 	}
 }
 
+// What a block says of sharing holds for it and for what is below it.
+func TestSharedTargets(t *testing.T) {
+	c := mustConfig(t, "CONFIG_PATH="+writeFile(t, `
+defaults: {shared: true}
+upstreams:
+  own.example: {shared: false}
+  open.example: {rps: 9}
+`))
+	for host, want := range map[string]bool{"own.example": false, "open.example": true, "any.example": true} {
+		if target, receiver := c.Targets.For(host).Shared, c.Webhooks.For(host).Shared; target != want || receiver != want {
+			t.Errorf("%s: target %v, receiver %v, want %v", host, target, receiver, want)
+		}
+	}
+	c = mustConfig(t, "CONFIG_PATH="+writeFile(t, "upstreams: {a.example: {shared: true}}\nwebhooks: {shared: false}"))
+	if !c.Targets.For("a.example").Shared || c.Targets.For("b.example").Shared || c.Webhooks.For("a.example").Shared {
+		t.Errorf("got %+v and %+v", c.Targets, c.Webhooks)
+	}
+	c = mustConfig(t, "CONFIG_PATH="+writeFile(t, "webhooks: {shared: true}"))
+	if c.Targets.For("a.example").Shared || !c.Webhooks.For("a.example").Shared {
+		t.Errorf("got %+v and %+v", c.Targets, c.Webhooks)
+	}
+}
+
 func TestTimeoutOfTheDefaultsBeatsTheVariable(t *testing.T) {
 	c := mustConfig(t, "AQUIFER_ATTEMPT_TIMEOUT_SECONDS=7", "CONFIG_PATH="+writeFile(t, "defaults: {timeout: 9}"))
 	if got := c.Targets.For("x").Timeout; got != 9*time.Second {
@@ -72,10 +95,10 @@ func TestBrokenFiles(t *testing.T) {
 		{"defaults: [", "", "go-yaml load error in parser (while parsing a flow node) at L2.C1: did not find expected node content"},
 		{"- rps: 1", "line 1", `must be a block of defaults, upstreams and webhooks, got "a list"`},
 		{"default: {rps: 1}", "default", `the name must be one of defaults, upstreams, webhooks`},
-		{"defaults:\n  rsp: 1", "defaults.rsp", `the name must be one of rps, max_concurrent, timeout, slow_start, share_by`},
+		{"defaults:\n  rsp: 1", "defaults.rsp", `the name must be one of rps, max_concurrent, timeout, slow_start, share_by, shared`},
 		{"webhooks: {rps: fast}", "webhooks.rps", rps + `, got "fast"`},
 		{"upstreams: [a]", "upstreams", `must be a block with an entry for each host, got "a list"`},
-		{"upstreams: {a.example: 5}", "upstreams.a.example", `must be a block of rps, max_concurrent, timeout, slow_start and share_by, got "5"`},
+		{"upstreams: {a.example: 5}", "upstreams.a.example", `must be a block of rps, max_concurrent, timeout, slow_start, share_by and shared, got "5"`},
 		{"upstreams: {a: {rps: {b: 1}}}", "upstreams.a.rps", rps + `, got "a block"`},
 		{"upstreams: {a: {timeout: 30s}}", "upstreams.a.timeout", seconds + `, got "30s"`},
 		{"upstreams:\n  ? [a]\n  : {rps: 1}", "upstreams.", host},
@@ -94,6 +117,11 @@ func TestBrokenFiles(t *testing.T) {
 		{"defaults: {max_concurrent: 1.5}", "defaults.max_concurrent", slots + `, got "1.5"`},
 		{"defaults: {max_concurrent: 99999999999999999999}", "defaults.max_concurrent", slots + `, got "99999999999999999999"`},
 		{"defaults: {slow_start: maybe}", "defaults.slow_start", `must be true or false, got "maybe"`},
+		{"defaults: {shared: 3}", "defaults.shared", `must be true or false, got "3"`},
+		{"upstreams: {a: {shared: all}}", "upstreams.a.shared", `must be true or false, got "all"`},
+		{"webhooks: {shared: 'true'}", "webhooks.shared", `must be true or false, got "true"`},
+		{"webhooks: {shared: [true]}", "webhooks.shared", `must be true or false, got "a list"`},
+		{"shared: true", "shared", `the name must be one of defaults, upstreams, webhooks`},
 		{"webhooks: {share_by: [use]}", "webhooks.share_by", `must be dispatch or use, got "a list"`},
 		{"webhooks: {share_by: turns}", "webhooks.share_by", `must be dispatch or use, got "turns"`},
 		{"defaults: {rps: 0}", "defaults.rps", rps + `, got "0"`},

@@ -91,16 +91,16 @@ func (s spot) rule() string {
 	case inHost && depth == 1:
 		return "a block with an entry for each host"
 	case s.name:
-		return "one of rps, max_concurrent, timeout, slow_start, share_by"
+		return "one of rps, max_concurrent, timeout, slow_start, share_by, shared"
 	}
 	switch leaf := s.path[depth-1]; {
 	case depth == 1 || inHost && depth == 2:
-		return "a block of rps, max_concurrent, timeout, slow_start and share_by"
+		return "a block of rps, max_concurrent, timeout, slow_start, share_by and shared"
 	case leaf == "rps":
 		return rpsRule()
 	case leaf == "max_concurrent":
 		return maxConcurrentRule()
-	case leaf == "slow_start":
+	case leaf == "slow_start", leaf == "shared":
 		return "true or false"
 	case leaf == "share_by":
 		return shareByRule

@@ -26,11 +26,13 @@ type membership struct {
 	placement cluster.Placement     // nil: the ranking alone decides
 	failures  func() int64          // of what the nodes share; nil: they share nothing
 	assent    func() cluster.Assent // to members that have lost that; nil: they share nothing
+	learning  time.Duration         // how long the others may take to learn of the node
 	// provider keeps the view fresh until its context ends.
 	provider  func(context.Context) error
 	name      string // of the provider
 	owners    *cluster.Owners
 	forwarder *cluster.Forwarder
+	sharers   *cluster.Sharers
 	seal      cluster.Seal
 	peers     *egress.Client
 }
@@ -57,6 +59,7 @@ func (n *Node) newMembership(calls *queue.Queue) (*membership, error) {
 		return nil, err
 	}
 	m.owners = cluster.NewOwners(cluster.OwnersConfig{View: m.view, Placement: m.placement, PruneTTL: c.PruneTTL()})
+	m.sharers = cluster.NewSharers(cluster.SharersConfig{Owners: m.owners, Learning: m.learning, Registerer: n.deps.Registry})
 	m.forwarder = cluster.NewForwarder(cluster.ForwarderConfig{
 		Owners: m.owners, Transport: exchange{m.peers}, Unsent: unsent, Seal: m.seal,
 		Logger: n.deps.Logger, Registerer: n.deps.Registry,
@@ -96,7 +99,7 @@ func (n *Node) seeByGossip(m *membership, calls *queue.Queue) error {
 	if err != nil {
 		return err
 	}
-	m.view, m.provider = v, v.Run
+	m.view, m.provider, m.learning = v, v.Run, spreading
 	return nil
 }
 
@@ -122,6 +125,7 @@ func (n *Node) seeInValkey(m *membership, calls *queue.Queue) error {
 		return err
 	}
 	m.view, m.placement, m.failures, m.assent = v, v, v.Failures, v.Assent
+	m.learning = 2 * seconds(c.HeartbeatSecs) // one of the others' beats may be lost
 	m.provider = func(ctx context.Context) error {
 		defer l.Close()
 		return v.Run(ctx)
@@ -129,15 +133,28 @@ func (n *Node) seeInValkey(m *membership, calls *queue.Queue) error {
 	return nil
 }
 
-// run keeps the view fresh and looks after members that are in doubt, until ctx ends.
-func (m *membership) run(ctx context.Context) error {
+// spreading is how long it takes gossip to come to all members, and more.
+const spreading = 5 * time.Second
+
+// nodes is how many nodes divide what they share; 0: that is not known.
+func (m *membership) nodes() int {
+	if m == nil {
+		return 1
+	}
+	return m.sharers.Known()
+}
+
+// run keeps the view fresh and looks after members that are in doubt, until ctx ends. divide hears how many nodes divide
+// what they share.
+func (m *membership) run(ctx context.Context, divide func(nodes int)) error {
 	if m == nil {
 		return nil
 	}
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return m.provider(ctx) })
-	both.Go(func() error { return m.forwarder.Run(ctx) })
-	return both.Wait()
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return m.provider(ctx) })
+	all.Go(func() error { return m.forwarder.Run(ctx) })
+	all.Go(func() error { return m.sharers.Run(ctx, divide) })
+	return all.Wait()
 }
 
 // connecting bounds how long a call waits for a connection to its tenant's owner before it goes to the next one.

@@ -25,9 +25,10 @@ func TestProviderThatFailsIsTold(t *testing.T) {
 		}
 		m := &membership{view: v, owners: cluster.NewOwners(cluster.OwnersConfig{View: v})}
 		m.forwarder = cluster.NewForwarder(cluster.ForwarderConfig{Owners: m.owners})
+		m.sharers = cluster.NewSharers(cluster.SharersConfig{Owners: m.owners})
 		m.provider = func(context.Context) error { return errors.New("gossip at :7946: address in use") }
 		ended := make(chan error, 1)
-		go func() { ended <- m.run(t.Context()) }()
+		go func() { ended <- m.run(t.Context(), func(int) {}) }()
 		select {
 		case <-ended:
 		case <-time.After(time.Hour):

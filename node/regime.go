@@ -33,12 +33,13 @@ type regime struct {
 	targets  Targets
 	webhooks Targets
 	orders   map[string]store.Override // by host
+	nodes    int                       // that divide what is shared; 0: they are not known yet
 }
 
 func newRegime(c *Config, s store.Overrides, logger *slog.Logger) *regime {
 	return &regime{
 		store: s, logger: logger, pacing: c.Pacing, cooldown: c.cooldown(), wake: make(chan struct{}, 1),
-		targets: c.Targets, webhooks: c.Webhooks, orders: map[string]store.Override{},
+		targets: c.Targets, webhooks: c.Webhooks, orders: map[string]store.Override{}, nodes: 1,
 	}
 }
 
@@ -61,21 +62,14 @@ func (r *regime) load(ctx context.Context) error {
 	return nil
 }
 
-// target is what holds for a target.
+// target is what the file says of a target.
 func (r *regime) target(host string) Target {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	t, o := r.targets.For(host), r.orders[host].At(time.Now())
-	if o.RPS > 0 {
-		t.RPS = o.RPS
-	}
-	if o.MaxConcurrent > 0 {
-		t.MaxConcurrent = o.MaxConcurrent
-	}
-	return t
+	return r.targets.For(host)
 }
 
-// receiver is what holds for a webhook receiver.
+// receiver is what the file says of a webhook receiver.
 func (r *regime) receiver(host string) Target {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -88,11 +82,35 @@ func (r *regime) paused(host string) bool {
 	return r.orders[host].Paused
 }
 
-// settings is a target's pace as a queue has it.
+// targetSettings is a target's pace as a queue has it. What is ordered is for this node alone, and so it is not divided.
+func (r *regime) targetSettings(host string) pace.Settings {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s, o := r.settings(r.targets.For(host)), r.orders[host].At(time.Now())
+	if o.RPS > 0 {
+		s.RPS, s.Parts.RPS = o.RPS, 1
+	}
+	if o.MaxConcurrent > 0 {
+		s.MaxConcurrent, s.Parts.MaxConcurrent = o.MaxConcurrent, 1
+	}
+	return s
+}
+
+// receiverSettings is a webhook receiver's pace as a queue has it.
+func (r *regime) receiverSettings(host string) pace.Settings {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.settings(r.webhooks.For(host))
+}
+
+// settings is what the file says as a pace; r.mu is held.
 func (r *regime) settings(t Target) pace.Settings {
 	s := pace.Settings{
-		RPS: t.RPS, MaxConcurrent: t.MaxConcurrent, SlowStart: t.SlowStart,
+		RPS: t.RPS, MaxConcurrent: t.MaxConcurrent, SlowStart: t.SlowStart, Parts: pace.Parts{RPS: 1, MaxConcurrent: 1},
 		HintTTL: r.pacing.HintTTL(), Idle: r.pacing.Idle(), Breaker: r.cooldown,
+	}
+	if t.Shared {
+		s.Parts = r.parts()
 	}
 	if t.ShareByUse {
 		s.Fairness = pace.ByUse
@@ -183,6 +201,7 @@ func (r *regime) reload(targets, webhooks Targets) {
 	r.mu.Lock()
 	r.targets, r.webhooks = targets, webhooks
 	r.mu.Unlock()
+	r.warnOfSlots()
 	r.tell(nil)
 }
 

@@ -142,7 +142,7 @@ func (n *Node) start(p *parts, d doors) *work {
 	group.Go(func() error { return p.agenda.Run(planning) })
 	group.Go(func() error { return p.gate.Run(planning) })
 	group.Go(func() error { return p.regime.run(planning) })
-	group.Go(func() error { return p.cluster.run(planning) })
+	group.Go(func() error { return p.cluster.run(planning, p.regime.divide) })
 	resumed := make(chan struct{})
 	group.Go(func() error {
 		defer close(resumed)

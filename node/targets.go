@@ -37,7 +37,7 @@ func (d *targetDesk) Targets() []api.Target {
 
 // unmet shows the order for a host at which no target is known.
 func (d *targetDesk) unmet(host string) api.Target {
-	b := pace.NewBudget(d.regime.settings(d.regime.target(host)))
+	b := pace.NewBudget(d.regime.targetSettings(host))
 	return d.show(host, queue.View{Paused: d.regime.paused(host), Limits: b.Limits(time.Now())})
 }
 
@@ -79,7 +79,8 @@ func (d *targetDesk) Limit(ctx context.Context, host string, limits store.Overri
 func (d *targetDesk) show(host string, v queue.View) api.Target {
 	t := api.Target{
 		Target: v.Target, Host: host, State: "running", RPS: showLevel(v.Limits.RPS), MaxConcurrent: showLevel(v.Limits.MaxConcurrent),
-		SlowStart: v.Limits.SlowStart, Breaker: showBreaker(v.Breaker, time.Now()), Backlog: v.Backlog, InFlight: v.InFlight, ActiveQueues: v.Lanes,
+		Shared: d.regime.shared(host), SlowStart: v.Limits.SlowStart, Breaker: showBreaker(v.Breaker, time.Now()),
+		Backlog: v.Backlog, InFlight: v.InFlight, ActiveQueues: v.Lanes,
 	}
 	if v.Paused {
 		t.State = "paused"

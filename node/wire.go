@@ -22,7 +22,6 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/inbound"
 	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
-	"github.com/aquifer-fleet/aquifer/node/pace"
 	"github.com/aquifer-fleet/aquifer/node/queue"
 	"github.com/aquifer-fleet/aquifer/node/store/pebblestore"
 	"github.com/aquifer-fleet/aquifer/node/webhook"
@@ -123,6 +122,7 @@ func (n *Node) assemble(ctx context.Context, port string) (_ *parts, err error) 
 	if p.cluster, err = n.newMembership(p.calls); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: %w", err), p.close())
 	}
+	p.regime.divide(p.cluster.nodes())
 	caller.worker = n.newWorker(p, sender)
 	receivers := dispatch.New(dispatch.Config{Client: p.egress.WithoutRedirects(), MaxResponseBytes: receiverBytes})
 	deliverer.webhook, deliverer.wake = n.newWebhook(p, receivers), p.agenda.Wake
@@ -164,10 +164,10 @@ func (n *Node) newQueue(l job.Line, p *parts, r queue.Runner) *queue.Queue {
 		Line: l, Backlog: p.store, Runner: r, Logger: n.deps.Logger, Registerer: n.deps.Registry,
 		CountTenants:  n.cfg.Pacing.MaxPendingWebhooks > 0 || n.cfg.Pacing.TenantLabels || n.cfg.Cluster.Enabled,
 		TenantMetrics: n.cfg.Pacing.TenantLabels,
-		Settings:      func(host string) pace.Settings { return p.regime.settings(p.regime.receiver(host)) },
+		Settings:      p.regime.receiverSettings,
 	}
 	if l == job.Calls {
-		c.Settings = func(host string) pace.Settings { return p.regime.settings(p.regime.target(host)) }
+		c.Settings = p.regime.targetSettings
 		c.Paused = p.regime.paused
 	}
 	return queue.New(c)

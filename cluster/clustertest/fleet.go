@@ -18,6 +18,7 @@ import (
 type Fleet struct {
 	mu      sync.Mutex
 	members map[string]cluster.Member
+	left    []string
 	views   map[string]*View // of those that were ever there; a killed one's stays as it is
 	// unsettled and hidden are what a member's view is told apart from the truth.
 	unsettled map[string]error
@@ -70,6 +71,7 @@ func (f *Fleet) Set(m cluster.Member) {
 	m.Address = cmp.Or(m.Address, "http://"+m.ID)
 	f.change(func() {
 		f.members[m.ID] = m
+		f.left = slices.DeleteFunc(f.left, func(id string) bool { return id == m.ID })
 		if f.views[m.ID] == nil {
 			f.views[m.ID] = &View{Board: cluster.NewBoard(m), fleet: f, id: m.ID}
 		}
@@ -81,6 +83,14 @@ func (f *Fleet) Drain(id string) { f.announce(id, cluster.Draining) }
 
 // Kill takes a member out of the rosters of all others. Its own View stays as it is.
 func (f *Fleet) Kill(id string) { f.change(func() { delete(f.members, id) }) }
+
+// Leave takes a member out of the rosters of all others, with a word.
+func (f *Fleet) Leave(id string) {
+	f.change(func() {
+		delete(f.members, id)
+		f.left = append(f.left, id)
+	})
+}
 
 // Unsettle makes the roster of one member unsettled; a nil error settles it again.
 func (f *Fleet) Unsettle(id string, err error) { f.change(func() { f.unsettled[id] = err }) }
@@ -118,6 +128,8 @@ func (f *Fleet) change(step func()) {
 		seen := slices.DeleteFunc(slices.Collect(maps.Values(f.members)), func(m cluster.Member) bool {
 			return f.hidden[[2]string{id, m.ID}]
 		})
-		f.views[id].Edit(func(r *cluster.Roster) { r.Self, r.Members, r.Unsettled = self, seen, f.unsettled[id] })
+		f.views[id].Edit(func(r *cluster.Roster) {
+			r.Self, r.Members, r.Left, r.Unsettled = self, seen, slices.Clone(f.left), f.unsettled[id]
+		})
 	}
 }

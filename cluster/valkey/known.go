@@ -16,11 +16,14 @@ type life struct {
 	// lost: Valkey has lost the heartbeat, maybe before its end. The member counts until then, for it may be
 	// there and just has not written another one.
 	lost bool
+	// left: the heartbeat was taken away before its end, which a member does that leaves. It is remembered until then.
+	left bool
 }
 
-// learn returns what is known after a beat that was sent at now. forgot is how long heartbeats live, if Valkey has lost the
-// node's own, and so maybe all; else 0. One that was lost may have been much younger than the last one that the node saw.
-func (k known) learn(members []sighting, forgot time.Duration, now time.Time) known {
+// learn returns what is known after a beat that was sent at now and is answered. forgot is how long heartbeats live, if
+// Valkey has lost the node's own, and so maybe all; else 0. One that was lost may have been much younger than the last one
+// that the node saw.
+func (k known) learn(members []sighting, forgot time.Duration, now, answered time.Time) known {
 	next := make(known, len(members))
 	for _, m := range members {
 		next[m.ID] = life{member: m.Member, until: now.Add(m.left)}
@@ -29,10 +32,14 @@ func (k known) learn(members []sighting, forgot time.Duration, now time.Time) kn
 		if _, there := next[id]; there {
 			continue
 		}
-		if forgot > 0 {
+		switch {
+		case l.left:
+		case forgot > 0:
 			l.lost, l.until = true, now.Add(forgot)
+		case !l.lost:
+			l.left = answered.Before(l.until) // or it may have ended while Valkey was asked
 		}
-		if l.lost && now.Before(l.until) {
+		if (l.lost || l.left) && now.Before(l.until) {
 			next[id] = l
 		}
 	}
@@ -43,9 +50,22 @@ func (k known) learn(members []sighting, forgot time.Duration, now time.Time) kn
 func (k known) members() []cluster.Member {
 	list := make([]cluster.Member, 0, len(k))
 	for _, l := range k {
-		list = append(list, l.member)
+		if !l.left {
+			list = append(list, l.member)
+		}
 	}
 	return list
+}
+
+// left are the ids of those that have left, in no order.
+func (k known) left() []string {
+	var ids []string
+	for id, l := range k {
+		if l.left {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // nextEnd is when the first heartbeat of another member ends, or latest.

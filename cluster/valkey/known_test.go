@@ -46,7 +46,7 @@ func TestLearn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var k known
 			for _, b := range tt.beats {
-				k = k.learn(b.sees, b.forgot, start.Add(b.at))
+				k = k.learn(b.sees, b.forgot, start.Add(b.at), start.Add(b.at))
 			}
 			var ids []byte
 			for _, m := range k.members() {
@@ -56,6 +56,44 @@ func TestLearn(t *testing.T) {
 				t.Errorf("got %s, want %s", ids, tt.want)
 			}
 		})
+	}
+}
+
+// Whose heartbeat is taken away before its end has left. Whose may have ended by itself has not, nor has one that Valkey has
+// lost.
+func TestWhoHasLeft(t *testing.T) {
+	const ttl = 10 * time.Second
+	start := time.Now()
+	both := []sighting{{cluster.Member{ID: "a"}, ttl}, {cluster.Member{ID: "b"}, ttl}}
+	for name, tt := range map[string]struct {
+		sent, answered time.Duration
+		forgot         time.Duration
+		left           bool
+	}{
+		"long before its end":         {time.Second, time.Second, 0, true},
+		"just before its end":         {ttl - 2, ttl - 1, 0, true},
+		"it may have ended meanwhile": {ttl - 1, ttl, 0, false},
+		"after its end":               {ttl, ttl + 1, 0, false},
+		"valkey has lost all":         {time.Second, time.Second, ttl, false},
+	} {
+		k := known{}.learn(both, 0, start, start).learn(both[:1], tt.forgot, start.Add(tt.sent), start.Add(tt.answered))
+		if got := slices.Contains(k.left(), "b"); got != tt.left || len(k.left()) > 1 {
+			t.Errorf("%s: %v have left", name, k.left())
+		}
+		if len(k.members()) != 1 && tt.forgot == 0 {
+			t.Errorf("%s: the members are %v", name, k.members())
+		}
+		k = k.learn(both, 0, start.Add(ttl+2), start.Add(ttl+2))
+		if len(k.left()) > 0 || len(k.members()) != 2 {
+			t.Errorf("%s, and it is back: %v have left", name, k.left())
+		}
+	}
+	k := known{}.learn(both, 0, start, start).learn(both[:1], 0, start.Add(1), start.Add(1)).learn(both[:1], ttl, start.Add(2), start.Add(2))
+	if len(k.left()) != 1 || len(k.members()) != 1 {
+		t.Errorf("who has left before valkey lost all is there as %v", k.members())
+	}
+	if k = k.learn(both[:1], 0, start.Add(ttl), start.Add(ttl)); len(k.left()) > 0 {
+		t.Errorf("%v are remembered for ever", k.left())
 	}
 }
 

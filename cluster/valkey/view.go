@@ -140,7 +140,7 @@ func (v *View) beat(ctx context.Context) error {
 	if h.taken != "" {
 		v.present = false
 		v.lease.drop()
-		v.show(v.known.learn(h.members, 0, now), &cluster.TakenError{ID: self.ID, Address: h.taken})
+		v.show(v.known.learn(h.members, 0, now, time.Now()), &cluster.TakenError{ID: self.ID, Address: h.taken})
 		return nil
 	}
 	v.learn(ctx, h, now)
@@ -168,7 +168,7 @@ func (v *View) learn(ctx context.Context, h heard, now time.Time) {
 	if v.forgot {
 		forgot = v.cfg.TTL
 	}
-	v.show(v.known.learn(h.members, forgot, now), nil)
+	v.show(v.known.learn(h.members, forgot, now, time.Now()), nil)
 	v.forgot = false
 	v.left.Clear()
 	v.mark(time.Now())
@@ -187,10 +187,10 @@ func (v *View) self() cluster.Member {
 // show makes k the roster; v.beating is held.
 func (v *View) show(k known, unsettled error) {
 	v.known = k
-	members := k.members()
+	members, left := k.members(), k.left()
 	load := v.self().ActiveTenants
 	v.Edit(func(r *cluster.Roster) {
-		r.Self.ActiveTenants, r.Members, r.Unsettled = load, members, unsettled
+		r.Self.ActiveTenants, r.Members, r.Left, r.Unsettled = load, members, left, unsettled
 	})
 }
 

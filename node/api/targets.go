@@ -32,6 +32,7 @@ type Target struct {
 	State         string      `json:"state"` // running or paused
 	RPS           Limit       `json:"rps"`
 	MaxConcurrent Limit       `json:"max_concurrent"`
+	Shared        *Shared     `json:"shared,omitempty"`        // by all nodes; nil: the limits of the file are this node's own
 	SlowStart     bool        `json:"slow_start"`              // when it next starts from nothing
 	AccountQueue  string      `json:"account_queue,omitempty"` // enabled or disabled, if the target has said so
 	MaxBacklog    *int        `json:"max_backlog,omitempty"`   // that the target has asked for; 0: any
@@ -46,11 +47,18 @@ type Target struct {
 // Limit is one bound of a target, and where it comes from.
 type Limit struct {
 	Effective  float64  `json:"effective"`
-	Configured float64  `json:"configured"`        // ordered or from the file
+	Configured float64  `json:"configured"`        // ordered or from the file; of a shared one this node's part
 	Source     string   `json:"source"`            // configured, slow start, or the header
 	Learned    *float64 `json:"learned,omitempty"` // as the header said it; nil: none did
 	Since      int64    `json:"since,omitempty"`   // when the header was last heard
 	Stale      bool     `json:"stale,omitempty"`   // it has not been heard for so long that it climbs
+}
+
+// Shared is what all nodes of a cluster may have of a target together, as the file says.
+type Shared struct {
+	Nodes         int     `json:"nodes"` // that divide it in equal parts; 0: this one does not know them yet
+	RPS           float64 `json:"rps"`
+	MaxConcurrent int     `json:"max_concurrent"`
 }
 
 // Breaker is a target's breaker. What is queued does not wait for it.

@@ -207,6 +207,7 @@ func levels() map[string]bool {
 		"aquifer_target_rps": true, "aquifer_target_rps_configured": true,
 		"aquifer_target_max_concurrent": true, "aquifer_target_max_concurrent_configured": true,
 		"aquifer_inbound_rps": true, "aquifer_inbound_callers": true, "aquifer_cluster_pruned_members": true,
+		"aquifer_cluster_sharers":                       true,
 		"aquifer_cluster_stale_since_timestamp_seconds": true, "aquifer_gossip_strain": true, "aquifer_gossip_unreadable_members": true,
 		"aquifer_registry_last_ok_timestamp_seconds": true,
 	}

@@ -25,6 +25,7 @@ type shownTarget struct {
 	AccountQueue  string `json:"account_queue"`
 	MaxBacklog    *int   `json:"max_backlog"`
 	Breaker       shownBreaker
+	Shared        *shownShare
 	Ordered       *struct {
 		Paused bool
 		RPS    float64 `json:"rps"`
@@ -34,6 +35,13 @@ type shownTarget struct {
 		Backlog int
 		RPS     float64 `json:"rps"`
 	}
+}
+
+// shownShare is what the nodes share.
+type shownShare struct {
+	Nodes         int
+	RPS           float64 `json:"rps"`
+	MaxConcurrent int     `json:"max_concurrent"`
 }
 
 type shownLimit struct {

@@ -30,7 +30,7 @@ func NewBudget(s Settings) *Budget {
 
 // Configure applies other settings and keeps what has been used, what is open, and what was learned.
 // A value that is not positive counts as the smallest one.
-func (b *Budget) Configure(s Settings) { b.set = s.normal() }
+func (b *Budget) Configure(s Settings) { b.set = s.Own().normal() }
 
 // Wait returns how long to wait before the next dispatch; 0 means that it may start now. When ok is
 // false as many are open as may be, and only Done makes room. It changes nothing.

@@ -15,6 +15,8 @@
 //     many tenants there are. A rate that is lowered holds from the next dispatch on, which is at most one
 //     interval of the new rate away.
 //   - No dispatch starts while MaxConcurrent or more are open.
+//   - Of settings that are divided into parts a budget takes one. What headers ask for is not divided: it was said to
+//     this caller.
 //   - Headers of a target only lower what is configured, to MinRPS and one open dispatch at least. What they
 //     ask for holds for Settings.HintTTL after it was last heard. Then each success raises a rate by 5 %, and
 //     as many successes as dispatches may be open raise that number by one, up to what is configured.

@@ -7,6 +7,7 @@ import "time"
 type Settings struct {
 	RPS           float64 // dispatches a second
 	MaxConcurrent int     // dispatches that are open at one time
+	Parts         Parts   // RPS and MaxConcurrent are for all of them together
 
 	// SlowStart has the target begin at SlowStartRPS when it starts from nothing, unless its own
 	// Slow-Start header says otherwise.

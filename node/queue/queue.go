@@ -117,7 +117,8 @@ func (q *Queue) Run(ctx context.Context) error {
 }
 
 // Reconfigure asks for the settings of every target again. Tenants that were slowed down by their own
-// failures are so no longer where the settings have changed, and at the hosts that renew tells; it may be nil.
+// failures are so no longer where the settings have changed in more than their parts, and at the hosts that renew tells; it
+// may be nil.
 func (q *Queue) Reconfigure(renew func(host string) bool) {
 	q.each(func(t *target) { t.configure(renew != nil && renew(t.host)) })
 }
@@ -156,7 +157,7 @@ func (q *Queue) Load(l job.Lane) Load {
 		defer t.mu.Unlock()
 		return t.load(t.lanes[l.Tenant])
 	}
-	return Load{Total: q.counts.backlog.Load(), Waiting: q.counts.waiting.Load(), Rate: q.cfg.Settings(l.Host()).RPS}
+	return Load{Total: q.counts.backlog.Load(), Waiting: q.counts.waiting.Load(), Rate: q.cfg.Settings(l.Host()).Own().RPS}
 }
 
 // Loads calls see for each target, with its load as a lane without work sees it.

@@ -184,8 +184,8 @@ func (t *target) configure(renew bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, paused := t.q.cfg.Settings(t.host), t.q.paused(t.host)
-	if renew || s != t.settings {
-		t.pace.Configure(s)
+	t.pace.Configure(s)
+	if renew || s.Whole() != t.settings.Whole() {
 		t.pace.ClearSlowDowns()
 	}
 	t.settings, t.paused = s, paused
