@@ -57,20 +57,36 @@ func Binary(t testing.TB) string {
 }
 
 // FreePort returns a port of the loopback interface where nobody listens, nor will while a server is down: the
-// system gives ports from 32768 on to outgoing connections.
+// system gives ports from 32768 on to outgoing connections. Until the test ends no other call returns it, nor does one of
+// another process.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	const first, last, tries = 10_000, 18_000, 100
 	for range tries {
 		port := first + rand.IntN(last-first)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			l.Close()
+		if reserve(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) {
 			return port
 		}
 	}
 	t.Fatal("no free port")
 	return 0
+}
+
+// reserve takes an address that is free. What is kept is the port of UDP, which no server needs.
+func reserve(t testing.TB, addr string) bool {
+	t.Helper()
+	kept, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return false
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		kept.Close()
+		return false
+	}
+	l.Close()
+	t.Cleanup(func() { kept.Close() })
+	return true
 }
 
 // URL is how a client without credentials gets to the first database.
