@@ -144,7 +144,21 @@ func (s *Server) Kill() {
 }
 
 // Pause stops the server as SIGSTOP does: it is there and does not answer. Resume ends that.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	for { // the signal is sent, and on another core the server may go on for a moment
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil || !status.Stopped():
+			s.t.Fatalf("the server does not stop: %v, %v", status, err)
+		default:
+			return
+		}
+	}
+}
 
 // Resume has a server that was paused go on.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
