@@ -1,7 +1,9 @@
 package valkeytest_test
 
 import (
+	"net"
 	"testing"
+	"time"
 
 	"github.com/aquifer-fleet/aquifer/cluster/valkey/valkeytest"
 )
@@ -15,5 +17,21 @@ func TestAPortIsGivenOnce(t *testing.T) {
 			t.Errorf("port %d comes twice", port)
 		}
 		given[port] = true
+	}
+}
+
+// TestAPortThatIsTakenForAMoment: a server waits for it.
+func TestAPortThatIsTakenForAMoment(t *testing.T) {
+	s := valkeytest.Start(t)
+	s.Do("SET", "k", "v")
+	s.Kill()
+	l, err := net.Listen("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(300*time.Millisecond, func() { l.Close() })
+	s.Restart()
+	if got := s.Get("k"); got != "" {
+		t.Errorf("a server that keeps nothing has %q", got)
 	}
 }
