@@ -12,6 +12,8 @@ FUZZ      := $(if $(LONG),60s,20000x)
 KILLS     := $(if $(LONG),200,20)
 BENCHTIME ?= 1s
 E2E_JOBS  ?= 4000
+# PATIENCE is for all tests of one package: Go's own 10 minutes are few where the race detector shares two slow cores.
+PATIENCE  := 30m
 
 .PHONY: help build image deps test race lint fuzz bench e2e e2e-kill e2e-chaos e2e-compose
 
@@ -35,10 +37,10 @@ deps:
 	.ci/valkey
 
 test: deps ## Install what the tests need and run them all.
-	go test ./...
+	go test -timeout $(PATIENCE) ./...
 
 race: ## Run all tests with the race detector (needs a C compiler).
-	CGO_ENABLED=1 go test -race ./...
+	CGO_ENABLED=1 go test -race -timeout $(PATIENCE) ./...
 	CGO_ENABLED=1 go test -race -tags crashpoints ./node/crashpoint
 
 lint: $(GOLANGCI_LINT) ## Hold the rules that a machine can hold.

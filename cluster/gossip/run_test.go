@@ -3,6 +3,7 @@ package gossip_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strconv"
@@ -212,11 +213,17 @@ func TestTry(t *testing.T) {
 	}
 }
 
+// freePort returns a port of the loopback interface that is free for TCP and UDP, and not one that the system gives to
+// outgoing connections before a node has it.
 func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	t.Helper()
+	const first, last, tries = 30_000, 32_768, 100
+	for range tries {
+		port := first + rand.IntN(last-first)
+		if gossip.Try(nil, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) == nil {
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no free port")
+	return 0
 }

@@ -75,7 +75,7 @@ func TestValkeyDies(t *testing.T) {
 			a, b := start(t, impatient(t, s.URL(), member("a", 10))), start(t, impatient(t, s.URL(), member("b", 10)))
 			a.sees(2)
 			b.sees(2)
-			before := a.owner("u")
+			before := a.assigned(s, "u")
 			outage.begin(s)
 			a.unsettled("has not answered for " + short.String())
 			b.unsettled("has not answered for " + short.String())
@@ -91,7 +91,7 @@ func TestValkeyDies(t *testing.T) {
 			outage.end(s)
 			a.sees(2)
 			b.sees(2)
-			if name == "paused" && a.owner("u") != before {
+			if name == "paused" && a.assigned(s, "u") != before {
 				t.Errorf("the owner moved from %s", before)
 			}
 		})

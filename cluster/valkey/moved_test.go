@@ -1,8 +1,6 @@
 package valkey_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -54,8 +52,7 @@ func (h *host) goesTo(want string) {
 
 // gives has Valkey name another owner of tenant u, as it does when somebody asked while the last one was away.
 func gives(s *valkeytest.Server, id string) {
-	hash := sha256.Sum256([]byte("u"))
-	s.Do("SET", "aqueduct:assignment:"+hex.EncodeToString(hash[:]), id)
+	s.Do("SET", assignmentOf("u"), id)
 }
 
 // TestMovedMeanwhile: nodes whose memories are old come to the owner that Valkey names, whoever of them has to look again.

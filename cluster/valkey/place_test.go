@@ -75,11 +75,12 @@ type fakes struct {
 	t *testing.T
 }
 
-// put writes a heartbeat as an older node does.
+// put writes a heartbeat as an older node does. The set comes last: a beat between the two would clear away who stands in it
+// and has no heartbeat.
 func (f fakes) put(id, state string, capacity, users int) {
-	f.Do("SADD", "aqueduct:instances", id)
 	f.Do("SET", "aqueduct:instance:"+id, fmt.Sprintf(
 		`{"id":%q,"address":"http://%s:8080","state":%q,"user_capacity":%d,"active_users":%d}`, id, id, state, capacity, users), "EX", "600")
+	f.Do("SADD", "aqueduct:instances", id)
 }
 
 // tenants is how many a member has.

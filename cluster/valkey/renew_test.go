@@ -2,8 +2,10 @@ package valkey_test
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -128,4 +130,36 @@ func TestSlowPlacement(t *testing.T) {
 		}
 	}
 	s.Resume()
+}
+
+// TestDataLostBeforeARenewal: an owner whose Valkey loses everything just before the owner renews its tenants keeps them.
+func TestDataLostBeforeARenewal(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	renews, lost := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	c := config(t, s.URL(), member("a", 10))
+	c.Idle = time.Millisecond // so that the node looks for work before it renews
+	c.Busy = func(string) bool {
+		once.Do(func() {
+			close(renews)
+			select {
+			case <-lost:
+			case <-t.Context().Done():
+			}
+		})
+		return true
+	}
+	n := start(t, c)
+	n.sees(1)
+	n.owner("u")
+	<-renews
+	s.Do("FLUSHALL")
+	close(lost)
+	valkeytest.Until(t, func() error {
+		if got := s.Get(assignmentOf("u")); got != "a" {
+			return fmt.Errorf("the owner is %q", got)
+		}
+		return nil
+	})
 }

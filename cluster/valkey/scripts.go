@@ -110,9 +110,10 @@ return {''}
 
 // renewScript keeps tenants of an owner; with the flag it also takes back those that nobody has any more.
 // KEYS: instances. ARGV: prefix, id, TTL in ms, flag 0 or 1, hashes.
-// Returns 1 for each tenant that is the owner's, else 0.
+// Returns 1 for each tenant that is the owner's, else 0; nothing if the owner has no heartbeat.
 const renewScript = common + `
 local id, ttl, takeBack = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+if not read(id) then return {} end
 local time, kept = now(), {}
 for i = 5, #ARGV do
   local key = prefix .. 'assignment:' .. ARGV[i]

@@ -165,14 +165,21 @@ type tenure struct {
 	ttl  time.Duration
 }
 
-// renew keeps tenants of an owner, and says of each whether it is the owner's.
+// errForgotten tells that Valkey has lost the heartbeat of an owner, and so maybe its tenants.
+var errForgotten = errors.New("valkey has lost its data")
+
+// renew keeps tenants of an owner, and says of each whether it is the owner's. The error is errForgotten if Valkey does not
+// know that owner.
 func (s *store) renew(ctx context.Context, owner string, hashes []string, ttl time.Duration, takeBack bool) ([]int64, error) {
 	flag := "0"
 	if takeBack {
 		flag = "1"
 	}
 	kept, err := run(ctx, s, s.renewLua, "instances", append([]string{owner, milliseconds(ttl), flag}, hashes...), valkey.ValkeyResult.AsIntSlice)
-	if err == nil && len(kept) != len(hashes) {
+	switch {
+	case err == nil && len(kept) == 0:
+		err = errForgotten
+	case err == nil && len(kept) != len(hashes):
 		err = errAnswer
 	}
 	return kept, err

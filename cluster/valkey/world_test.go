@@ -2,6 +2,8 @@ package valkey_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -124,4 +126,23 @@ func (n *node) owner(key string) string {
 		return err
 	})
 	return o.ID
+}
+
+// assigned is owner, once the node has heard it from Valkey: while that is slow, an impatient node guesses.
+func (n *node) assigned(s *valkeytest.Server, key string) (owner string) {
+	n.t.Helper()
+	valkeytest.Until(n.t, func() error {
+		owner = n.owner(key)
+		if there := s.Get(assignmentOf(key)); there != owner {
+			return fmt.Errorf("%s takes %s for the owner of %s, and to Valkey it is %q", n.Roster().Self.ID, owner, key, there)
+		}
+		return nil
+	})
+	return owner
+}
+
+// assignmentOf is where Valkey has the owner of a key.
+func assignmentOf(key string) string {
+	hash := sha256.Sum256([]byte(key))
+	return "aqueduct:assignment:" + hex.EncodeToString(hash[:])
 }

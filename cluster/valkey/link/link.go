@@ -30,6 +30,7 @@ type Config struct {
 type Link struct {
 	options valkey.ClientOption
 	timeout time.Duration
+	limit   time.Duration // of a call whose caller may have given up
 	health  health
 
 	// connecting makes one caller connect while the others wait, and guards client.
@@ -49,7 +50,9 @@ func New(c Config) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Link{options: o, timeout: c.Timeout, health: health{log: c.Logger}}, nil
+	l := &Link{options: o, timeout: c.Timeout, limit: max(patience, c.Timeout), health: health{log: c.Logger}}
+	l.options.ConnWriteTimeout = l.limit
+	return l, nil
 }
 
 // Do calls f with a client and returns what it returns, or an error when that takes longer than the
@@ -71,7 +74,7 @@ func Do[T any](ctx context.Context, l *Link, f func(context.Context, valkey.Clie
 	done := make(chan outcome, 1)
 	// The client does not give up connecting or a full pipeline when a context ends, so the wait is ended here.
 	l.begin(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.limit)
 		defer cancel()
 		var o outcome
 		c, err := l.connected()

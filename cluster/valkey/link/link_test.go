@@ -123,6 +123,28 @@ func TestManyWait(t *testing.T) {
 	valkeytest.Until(t, func() error { return set(t.Context(), l, "k", "w") })
 }
 
+// TestSlowServer: a timeout that is longer than Valkey is waited for otherwise counts all the same.
+func TestSlowServer(t *testing.T) {
+	t.Parallel()
+	var slept atomic.Bool
+	s := valkeytest.NewStub(t, func([]string) string {
+		if !slept.Swap(true) {
+			<-time.After(2500 * time.Millisecond)
+		}
+		return valkeytest.OK
+	})
+	l := open(t, time.Minute, link.Target{URL: s.URL()})
+	var all sync.WaitGroup
+	for range 2 { // the second one waits behind the first
+		all.Go(func() {
+			if err := set(t.Context(), l, "k", "v"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestCallerGivesUp(t *testing.T) {
 	s := valkeytest.Start(t)
 	l := open(t, time.Hour, link.Target{URL: s.URL()})

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// patience bounds connecting, and how long a call that its caller has given up may go on.
+	// patience bounds connecting, and how long a call that its caller has given up may go on, unless callers wait longer.
 	patience = 2 * time.Second
 	// bufferSize is that of each direction of a connection; the client's own default is half a megabyte.
 	bufferSize = 64 << 10
@@ -69,7 +69,6 @@ func parse(rawURL string) (o valkey.ClientOption, err error) {
 	}
 	o = valkey.ClientOption{
 		Dialer:             net.Dialer{Timeout: patience},
-		ConnWriteTimeout:   patience,
 		PipelineMultiplex:  -1, // one connection
 		ReadBufferEachConn: bufferSize, WriteBufferEachConn: bufferSize,
 		DisableCache: true,

@@ -24,7 +24,8 @@ type Server struct {
 	t      testing.TB
 	binary string
 	args   []string
-	cmd    *exec.Cmd // nil: it does not run
+	cmd    *exec.Cmd     // nil: it does not run
+	ended  chan struct{} // closed when cmd has ended
 	log    bytes.Buffer
 }
 
@@ -57,20 +58,36 @@ func Binary(t testing.TB) string {
 }
 
 // FreePort returns a port of the loopback interface where nobody listens, nor will while a server is down: the
-// system gives ports from 32768 on to outgoing connections.
+// system gives ports from 32768 on to outgoing connections. Until the test ends no other call returns it, nor does one of
+// another process.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	const first, last, tries = 10_000, 18_000, 100
 	for range tries {
 		port := first + rand.IntN(last-first)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			l.Close()
+		if reserve(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) {
 			return port
 		}
 	}
 	t.Fatal("no free port")
 	return 0
+}
+
+// reserve takes an address that is free. What is kept is the port of UDP, which no server needs.
+func reserve(t testing.TB, addr string) bool {
+	t.Helper()
+	kept, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return false
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		kept.Close()
+		return false
+	}
+	l.Close()
+	t.Cleanup(func() { kept.Close() })
+	return true
 }
 
 // URL is how a client without credentials gets to the first database.
@@ -83,10 +100,24 @@ func (s *Server) Port() int {
 	return n
 }
 
-// Restart runs the server again where it was, and returns when it takes connections.
+// Restart runs the server again where it was, and returns when it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for !s.run(limit.C) {
+		text := s.log.String()
+		// A process that is just being started elsewhere may have the port a moment longer than who looked whether it is free.
+		if !strings.Contains(text, "Address already in use") {
+			s.t.Fatalf("%s does not start: %s", s.binary, text)
+		}
+	}
+}
+
+// run starts a process, and reports whether it answers. One that does not has ended.
+func (s *Server) run(limit <-chan time.Time) bool {
+	s.t.Helper()
 	s.log.Reset()
 	s.cmd = exec.Command(s.binary, s.args...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
@@ -94,27 +125,44 @@ func (s *Server) Restart() {
 		s.cmd = nil
 		s.t.Fatal(err)
 	}
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
+	s.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		defer close(ended)
+		_ = cmd.Wait()
+	}(s.cmd, s.ended)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !s.listens() {
+	for {
 		select {
 		case <-tick.C:
-		case <-limit.C:
+			if s.answers() {
+				return true
+			}
+		case <-s.ended:
+			s.cmd = nil
+			return false
+		case <-limit:
 			s.Kill()
 			s.t.Fatalf("%s does not start: %s", s.binary, s.log.String())
 		}
 	}
 }
 
-func (s *Server) listens() bool {
+// answers reports whether a Valkey answers, and not only something that has the port.
+func (s *Server) answers() bool {
 	c, err := net.DialTimeout("tcp", s.Addr, time.Second)
 	if err != nil {
 		return false
 	}
-	c.Close()
-	return true
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return false
+	}
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err == nil
 }
 
 // Kill ends the server as kill -9 does. It may be started again.
@@ -123,12 +171,26 @@ func (s *Server) Kill() {
 		return
 	}
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	<-s.ended
 	s.cmd = nil
 }
 
 // Pause stops the server as SIGSTOP does: it is there and does not answer. Resume ends that.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	for { // the signal is sent, and on another core the server may go on for a moment
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil || !status.Stopped():
+			s.t.Fatalf("the server does not stop: %v, %v", status, err)
+		default:
+			return
+		}
+	}
+}
 
 // Resume has a server that was paused go on.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
