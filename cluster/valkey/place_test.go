@@ -304,7 +304,7 @@ func TestManyAtOnce(t *testing.T) {
 // when one leaves only its own move.
 func TestBalance(t *testing.T) {
 	t.Parallel()
-	const nodes, tenants = 10, 100_000
+	const nodes, tenants = 10, balanced
 	f := fakes{valkeytest.Start(t), t}
 	for i := range nodes {
 		f.put("n"+strconv.Itoa(i), "active", tenants/nodes, 0)
