@@ -41,7 +41,7 @@ func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfte
 			Status: out.Status, Error: out.Class, MaybeExecuted: out.MaybeExecuted, RetryAfter: hint.Raw,
 		},
 	}
-	wait := hint.Or(pace.Backoff(s.State.Tried-1, p.BackoffMax, jitter), p.RetryAfterMax)
+	wait := hint.Or(pace.Backoff(s.Job.Retries(s.State.Tried), p.BackoffMax, jitter), p.RetryAfterMax)
 	if out.Canceled() {
 		d.attempt.Error, d.reason, wait = job.CrashedWorker, string(job.CrashedWorker), 0
 	}
