@@ -63,6 +63,9 @@ func (j *Job) beside() int {
 	return 0
 }
 
+// Void reports whether a job that ends like this leaves no trace.
+func (j *Job) Void(end Status) bool { return j.DirectOnly && end == Failed }
+
 // Snapshot is a job with everything known about it at one moment.
 type Snapshot struct {
 	Job     *Job
