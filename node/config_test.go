@@ -158,6 +158,7 @@ func TestBadValues(t *testing.T) {
 			"AQUIFER_MAX_SYNC_LAG_MS=100",
 			`must be 0 or above AQUIFER_PEBBLE_FLUSH_INTERVAL_MS (100), else new jobs are always refused, got "100"`,
 		},
+		{"AQUIFER_PROXY_DIRECT_ATTEMPT_TIMEOUT_SECONDS=0", number + `, 1 to 600, got "0"`},
 		{"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER=0", number + `, 1 to 100, got "0"`},
 		{"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER=2.5", number + `, got "2.5"`},
 		{"AQUIFER_PROXY_BREAKER_DEFAULT_COOLDOWN_SECONDS=0", number + `, 1 to 3600, got "0"`},
@@ -228,7 +229,6 @@ func TestUnknownNames(t *testing.T) {
 		{"AQUIFER_FOO", "nobody knows this name"},
 		{"AQUIFER_LOGLEVEL", "nobody knows this name; the nearest known one is AQUIFER_LOG_LEVEL"},
 		{"AQUIFER_MAX_BODY_BYTE", "nobody knows this name; the nearest known one is AQUIFER_MAX_BODY_BYTES"},
-		{"AQUIFER_PROXY_DIRECT_ATTEMPT_TIMEOUT_SECONDS", "this build does not support it; it has no effect"},
 		{"AQUIFER_STORE_BACKEND", "this build does not support it; it has no effect"},
 	}
 	if !reflect.DeepEqual(warnings, want) {
