@@ -116,12 +116,19 @@ type caller struct {
 // dial connects a caller to a node and sends a call.
 func (s *stage) dial(n *nodetest.Node, body string) caller {
 	s.t.Helper()
-	c, err := s.Net.Machine("caller.test").Process().Dial(context.Background(), "tcp", n.Machine.Name()+":80")
+	c, err := s.tryDial(n, body)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := c.Write([]byte("POST /proxy HTTP/1.1\r\nHost: node\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)); err != nil {
-		s.t.Fatal(err)
+	return c
+}
+
+// tryDial is dial for a node that may not be there.
+func (s *stage) tryDial(n *nodetest.Node, body string) (caller, error) {
+	c, err := s.Net.Machine("caller.test").Process().Dial(context.Background(), "tcp", n.Machine.Name()+":80")
+	if err != nil {
+		return caller{}, err
 	}
-	return caller{c, s}
+	_, err = c.Write([]byte("POST /proxy HTTP/1.1\r\nHost: node\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body))
+	return caller{c, s}, err
 }
