@@ -77,6 +77,7 @@ func TestDefaults(t *testing.T) {
 		Pacing: PacingConfig{
 			AccountQueue: "on", HintTTLSeconds: 30, IdleTimeoutSeconds: 300, MaxPendingPerUpstream: 10_000, MaxPendingWebhooks: 1000,
 		},
+		Proxy:   ProxyConfig{DirectSeconds: 3},
 		Breaker: BreakerConfig{RetryMultiplier: 3, CooldownSeconds: 5},
 		Inbound: InboundConfig{BenchmarkRPS: 400, StartPercent: 40},
 		Drain:   DrainConfig{Sink: "webhook", TimerSeconds: 45, BatchSeconds: 60, BatchMaxEvents: 1000},

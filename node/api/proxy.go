@@ -24,7 +24,7 @@ func (f *face) proxy(w http.ResponseWriter, r *http.Request) int {
 		return status
 	}
 	got, err := f.Proxy.Try(r.Context(), s)
-	var notDirect *proxy.NotDirect
+	var notDirect *proxy.NotDirectError
 	switch {
 	case errors.As(err, &notDirect):
 		return f.notDirect(w, notDirect)
@@ -52,7 +52,7 @@ type notUsed struct {
 	UpstreamStatus int          `json:"upstream_status"` // 0: no answer, or none that is the reason
 }
 
-func (f *face) notDirect(w http.ResponseWriter, e *proxy.NotDirect) int {
+func (f *face) notDirect(w http.ResponseWriter, e *proxy.NotDirectError) int {
 	w.Header().Set("Retry-After", f.retryAfter(&fault.Error{}))
 	return writeJSON(w, http.StatusServiceUnavailable, notUsed{e.Error(), e.Reason, e.UpstreamStatus})
 }

@@ -92,7 +92,7 @@ func (c *call) result(got intake.Receipt) (Result, error) {
 	}
 	if c.job.DirectOnly && !a.Completed {
 		c.live.Close()
-		return Result{}, &NotDirect{Reason: out.Reason, UpstreamStatus: out.UpstreamStatus}
+		return Result{}, &NotDirectError{Reason: out.Reason, UpstreamStatus: out.UpstreamStatus}
 	}
 	// A stream has to be confirmed in the usual time.
 	out.Live = c.proxy.Hub.Subscribe(got.ID)

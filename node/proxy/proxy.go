@@ -86,14 +86,14 @@ type Result struct {
 	Live *events.Subscription
 }
 
-// NotDirect is the error of a call that is for an attempt past the queue alone, when that has not helped.
-type NotDirect struct {
+// NotDirectError is the error of a call that is for an attempt past the queue alone, when that has not helped.
+type NotDirectError struct {
 	Reason         Reason
 	UpstreamStatus int // 0 if that is not the reason
 }
 
 // Error tells the reason.
-func (e *NotDirect) Error() string {
+func (e *NotDirectError) Error() string {
 	if e.UpstreamStatus != 0 {
 		return fmt.Sprintf("the target has not been of use at once: %s, it answered %d", e.Reason, e.UpstreamStatus)
 	}
@@ -101,7 +101,7 @@ func (e *NotDirect) Error() string {
 }
 
 // Try takes a call and waits until its target has answered or the call has joined the queue. Errors are those of
-// intake.Intake.Submit, with the load in Result, *NotDirect, or that of ctx when its caller has left: then the attempt goes on,
+// intake.Intake.Submit, with the load in Result, *NotDirectError, or that of ctx when its caller has left: then the attempt goes on,
 // and its result is stored and delivered.
 func (p *Proxy) Try(ctx context.Context, s intake.Submission) (Result, error) {
 	c := &call{proxy: p, done: make(chan struct{})}
@@ -115,7 +115,7 @@ func (p *Proxy) Try(ctx context.Context, s intake.Submission) (Result, error) {
 	got, err := p.Intake.Submit(ctx, s)
 	switch {
 	case errors.Is(err, intake.ErrNotDirect):
-		return Result{}, &NotDirect{Reason: why}
+		return Result{}, &NotDirectError{Reason: why}
 	case err != nil, got.Duplicate:
 		c.abandon()
 		return Result{Receipt: got}, err
