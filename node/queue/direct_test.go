@@ -61,6 +61,7 @@ func TestTurnsPastTheQueue(t *testing.T) {
 		}
 		r.add(l, 1)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(queued) != 0 {
 			t.Error("a job was sent while all slots were taken")
 		}
@@ -74,6 +75,7 @@ func TestTurnsPastTheQueue(t *testing.T) {
 			h.ends <- Ended
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(queued) != 1 {
 			t.Errorf("%d jobs were sent when the slots came free", len(queued))
 		}
