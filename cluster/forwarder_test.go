@@ -71,7 +71,7 @@ func TestRequestsGoAsTheyCame(t *testing.T) {
 		key := w.of("node-1")
 		var got *http.Request
 		w.nodes["node-1"].answerWith(func(_ http.ResponseWriter, r *http.Request) { got = r })
-		for _, target := range []string{"/jobs", "/jobs/a%2Fb%20c?x=%20&y=a+b&&z", "/jobs?", "//jobs"} {
+		for _, target := range []string{"/jobs", "/jobs/a%2Fb%20c?x=%20&y=a+b&&z", "/jobs?", "//jobs", "/proxy"} {
 			w.do(http.MethodPost, "http://node-0"+target, key, "b\x00dy")
 			if got.RequestURI != target {
 				t.Errorf("%s came as %s", target, got.RequestURI)
@@ -113,6 +113,19 @@ func TestHeadersOfTheConnectionStayBehind(t *testing.T) {
 		}
 		if v := got.Header["Date"]; len(v) != 1 || v[0] != "Mon, 30 Nov 2026 09:15:00 GMT" {
 			t.Errorf("Date came as %q", v)
+		}
+	})
+}
+
+// What has no type, as an answer of a target may, gets none on its way.
+func TestNoTypeIsMadeUp(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		w.nodes["node-1"].answerWith(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header()["Content-Type"] = nil
+			_, _ = io.WriteString(rw, "<html>")
+		})
+		if got := w.post("node-0", w.of("node-1"), "x"); got.Header["Content-Type"] != nil || got.body != "<html>" {
+			t.Errorf("%q came as %q", got.body, got.Header["Content-Type"])
 		}
 	})
 }

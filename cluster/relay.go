@@ -22,6 +22,9 @@ func (t *trip) relay(m Member, resp *answered) int {
 	if h.Get(OwnerHeader) == "" {
 		h[OwnerHeader] = []string{m.ID}
 	}
+	if _, there := h["Content-Type"]; !there {
+		h["Content-Type"] = nil // else this node's server would guess one
+	}
 	t.w.WriteHeader(resp.StatusCode)
 	rc := http.NewResponseController(t.w)
 	err := t.copyBody(rc, resp)

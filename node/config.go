@@ -33,7 +33,9 @@ type Config struct {
 	SharedIdempotencyEnabled bool     `env:"AQUIFER_SHARED_IDEMPOTENCY_ENABLED" envDefault:"false" doc:"Allows idempotency_scope shared: one key for all users."`
 	IdempotencyStrict        bool     `env:"AQUIFER_IDEMPOTENCY_STRICT" envDefault:"false" doc:"Answers 422 to a known key with another payload, in place of 200 with payload_mismatch."`
 
-	Pacing  PacingConfig
+	Pacing PacingConfig
+	Proxy  ProxyConfig
+
 	Breaker BreakerConfig
 	Inbound InboundConfig
 
@@ -94,9 +96,17 @@ func (p PacingConfig) HintTTL() time.Duration { return seconds(p.HintTTLSeconds)
 // Idle is how long a target has had no work when the next counts as a start.
 func (p PacingConfig) Idle() time.Duration { return seconds(p.IdleTimeoutSeconds) }
 
+// ProxyConfig is how targets are called past their queues.
+type ProxyConfig struct {
+	DirectSeconds int `section:"Proxy" env:"AQUIFER_PROXY_DIRECT_ATTEMPT_TIMEOUT_SECONDS" envDefault:"3" unit:"s" min:"1" max:"600" doc:"Bound of the attempt that POST /proxy makes before it joins the queue. Higher: slow targets are answered on the spot, and callers learn later of one that hangs."`
+}
+
+// DirectTimeout bounds an attempt past the queue.
+func (p ProxyConfig) DirectTimeout() time.Duration { return seconds(p.DirectSeconds) }
+
 // BreakerConfig is how long the breaker of a target stays open.
 type BreakerConfig struct {
-	RetryMultiplier int `section:"Breaker" env:"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER" envDefault:"3" min:"1" max:"100" doc:"How many times as long as a Retry-After says the breaker stays open that an answer to a direct call has opened. This build makes no direct calls; it has no effect."`
+	RetryMultiplier int `section:"Breaker" env:"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER" envDefault:"3" min:"1" max:"100" doc:"How many times as long as a Retry-After says the breaker stays open that an answer to a direct call has opened."`
 	CooldownSeconds int `env:"AQUIFER_PROXY_BREAKER_DEFAULT_COOLDOWN_SECONDS" envDefault:"5" unit:"s" min:"1" max:"3600" doc:"How long a breaker stays open when its target has not said when to come back, as one that cannot be reached never has."`
 }
 

@@ -77,6 +77,7 @@ func TestDefaults(t *testing.T) {
 		Pacing: PacingConfig{
 			AccountQueue: "on", HintTTLSeconds: 30, IdleTimeoutSeconds: 300, MaxPendingPerUpstream: 10_000, MaxPendingWebhooks: 1000,
 		},
+		Proxy:   ProxyConfig{DirectSeconds: 3},
 		Breaker: BreakerConfig{RetryMultiplier: 3, CooldownSeconds: 5},
 		Inbound: InboundConfig{BenchmarkRPS: 400, StartPercent: 40},
 		Drain:   DrainConfig{Sink: "webhook", TimerSeconds: 45, BatchSeconds: 60, BatchMaxEvents: 1000},
@@ -158,6 +159,7 @@ func TestBadValues(t *testing.T) {
 			"AQUIFER_MAX_SYNC_LAG_MS=100",
 			`must be 0 or above AQUIFER_PEBBLE_FLUSH_INTERVAL_MS (100), else new jobs are always refused, got "100"`,
 		},
+		{"AQUIFER_PROXY_DIRECT_ATTEMPT_TIMEOUT_SECONDS=0", number + `, 1 to 600, got "0"`},
 		{"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER=0", number + `, 1 to 100, got "0"`},
 		{"AQUIFER_PROXY_BREAKER_RETRY_MULTIPLIER=2.5", number + `, got "2.5"`},
 		{"AQUIFER_PROXY_BREAKER_DEFAULT_COOLDOWN_SECONDS=0", number + `, 1 to 3600, got "0"`},
@@ -228,7 +230,6 @@ func TestUnknownNames(t *testing.T) {
 		{"AQUIFER_FOO", "nobody knows this name"},
 		{"AQUIFER_LOGLEVEL", "nobody knows this name; the nearest known one is AQUIFER_LOG_LEVEL"},
 		{"AQUIFER_MAX_BODY_BYTE", "nobody knows this name; the nearest known one is AQUIFER_MAX_BODY_BYTES"},
-		{"AQUIFER_PROXY_DIRECT_ATTEMPT_TIMEOUT_SECONDS", "this build does not support it; it has no effect"},
 		{"AQUIFER_STORE_BACKEND", "this build does not support it; it has no effect"},
 	}
 	if !reflect.DeepEqual(warnings, want) {

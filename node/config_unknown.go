@@ -34,7 +34,7 @@ func isKnown(name string, known []setting) bool {
 // build does not have.
 func ofAnotherBuild(name string) bool {
 	for _, start := range [...]string{
-		"AQUIFER_A2A_", "AQUIFER_ADAPTER", "AQUIFER_FLY_", "AQUIFER_L8_", "AQUIFER_PROXY_DIRECT_",
+		"AQUIFER_A2A_", "AQUIFER_ADAPTER", "AQUIFER_FLY_", "AQUIFER_L8_",
 		"AQUIFER_REDIRECT_", "AQUIFER_STORE_BACKEND", "AQUIFER_WS_",
 	} {
 		if strings.HasPrefix(name, start) {

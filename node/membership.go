@@ -61,7 +61,7 @@ func (n *Node) newMembership(calls *queue.Queue) (*membership, error) {
 	m.owners = cluster.NewOwners(cluster.OwnersConfig{View: m.view, Placement: m.placement, PruneTTL: c.PruneTTL()})
 	m.sharers = cluster.NewSharers(cluster.SharersConfig{Owners: m.owners, Learning: m.learning, Registerer: n.deps.Registry})
 	m.forwarder = cluster.NewForwarder(cluster.ForwarderConfig{
-		Owners: m.owners, Transport: exchange{m.peers}, Unsent: unsent, Seal: m.seal,
+		Owners: m.owners, Transport: exchange{m.peers}, Unsent: unsent, Seal: m.seal, AnswerTimeout: n.answering(),
 		Logger: n.deps.Logger, Registerer: n.deps.Registry,
 	})
 	return m, nil
@@ -159,6 +159,12 @@ func (m *membership) run(ctx context.Context, divide func(nodes int)) error {
 
 // connecting bounds how long a call waits for a connection to its tenant's owner before it goes to the next one.
 const connecting = 5 * time.Second
+
+// answering bounds how long a call waits for the first word of its tenant's owner: 10 s, longer only if the owner may try its
+// target for more than 3 s.
+func (n *Node) answering() time.Duration {
+	return max(10*time.Second, n.cfg.Proxy.DirectTimeout()+7*time.Second)
+}
 
 // announcing bounds how long a node that stops waits for the others to be told.
 const announcing = time.Second

@@ -26,6 +26,7 @@ func TestReferenceIsGenerated(t *testing.T) {
 		{"webhook states", constants(t, "job/webhook.go", "WebhookState", "State")},
 		{"gap reasons", constants(t, "events/vocabulary.go", "GapReason", "Reason")},
 		{"closing reasons", constants(t, "events/vocabulary.go", "ClosingReason", "Reason")},
+		{"fallback reasons", constants(t, "proxy/proxy.go", "Reason", "Reason")},
 		{"metrics", metricsTable(t)},
 	} {
 		text = replacePart(t, text, part.name, part.want)
@@ -119,7 +120,8 @@ func TestReferenceOfRefusals(t *testing.T) {
 // The table of events names the keys that their data have.
 func TestReferenceOfEvents(t *testing.T) {
 	data := map[string]any{
-		events.NameQueued: events.QueuedData{}, events.NameDispatching: events.DispatchingData{},
+		events.NameProxyFallback: events.ProxyFallbackData{},
+		events.NameQueued:        events.QueuedData{}, events.NameDispatching: events.DispatchingData{},
 		events.NamePosition: events.PositionData{}, events.NameRetrying: events.RetryingData{},
 		events.NameCompleted: events.CompletedData{}, events.NameFailed: events.FailedData{},
 		events.NameGap: events.GapData{}, events.NameClosing: events.ClosingData{},

@@ -51,14 +51,15 @@ func mayImport() map[string]string {
 		"node/results":           "node/job node/fault cluster/valkey/link",
 		"node/intake":            "node/job node/fault node/store node/queue node/crashpoint",
 		"node/worker":            "node/job node/pace node/fault node/store node/dispatch node/events node/queue node/alarm node/retry node/crashpoint",
+		"node/proxy":             "node/job node/egress node/dispatch node/events node/intake node/queue node/worker",
 		"node/agenda":            "node/job node/store node/queue",
 		"node/handoff":           "node/job node/store node/queue",
 		"node/webhook":           "node/job node/pace node/store node/alarm node/retry",
 		"node/drain":             "node/job",
-		"node/api":               "node/job node/fault node/store node/intake node/events node/alarm",
+		"node/api":               "node/job node/fault node/store node/intake node/proxy node/events node/alarm",
 		"node/client":            "node/job node/fault node/events",
 		"node": "node/fault node/pace node/crashpoint node/job node/egress node/admit node/inbound node/store node/store/pebblestore node/dispatch " +
-			"node/queue node/events node/intake node/worker node/agenda node/webhook node/api node/client node/drain node/handoff node/results registry cluster cluster/gossip cluster/valkey cluster/valkey/link",
+			"node/queue node/events node/intake node/worker node/proxy node/agenda node/webhook node/api node/client node/drain node/handoff node/results registry cluster cluster/gossip cluster/valkey cluster/valkey/link",
 		"node/nodetest": "node node/client node/job node/logbook cluster/gossip/gossiptest",
 		// The cluster knows nothing of a node.
 		"cluster":                   "",

@@ -30,7 +30,9 @@ import (
 
 // The wiring of a node. Calls go along the arrows; what comes back is a return value.
 //
-//	client -> api -> intake -> admit
+//	client -> api -> proxy -> intake                   for a caller who waits for the answer
+//	           |       '----> worker                   an attempt past the queue, which the queue has let pass
+//	           '---> intake -> admit
 //	                   |-----> region                   Claim, Stored
 //	                   |-----> store                    Insert
 //	                   '-----> calls                    Reserve, Push
@@ -60,6 +62,7 @@ type parts struct {
 	egress     *egress.Client
 	calls      *queue.Queue
 	deliveries *queue.Queue
+	caller     *caller
 	hub        *events.Hub
 	holds      *handoff.Holds // nil: the node hands nothing to others
 	ending     *worker.Ending
@@ -105,9 +108,9 @@ func (n *Node) assemble(ctx context.Context, port string) (_ *parts, err error) 
 		p.holds = handoff.NewHolds()
 	}
 	deliverer := &deliverer{ctx: attempts, nodeID: n.cfg.NodeID, payloads: p.payloads, holds: p.holds}
-	caller := &caller{ctx: attempts, room: n.newRoom(job.Calls, partForAnswers)}
+	p.caller = &caller{ctx: attempts, room: n.newRoom(job.Calls, partForAnswers)}
 	p.deliveries = n.newQueue(job.Deliveries, p, deliverer)
-	p.calls = n.newQueue(job.Calls, p, caller)
+	p.calls = n.newQueue(job.Calls, p, p.caller)
 	p.admission = &admission{
 		Gate: p.gate, calls: p.calls, deliveries: p.deliveries,
 		maxPending: n.cfg.Pacing.MaxPendingPerUpstream, maxWebhooks: n.cfg.Pacing.MaxPendingWebhooks,
@@ -123,7 +126,7 @@ func (n *Node) assemble(ctx context.Context, port string) (_ *parts, err error) 
 		return nil, errors.Join(fmt.Errorf("cluster: %w", err), p.close())
 	}
 	p.regime.divide(p.cluster.nodes())
-	caller.worker = n.newWorker(p, sender)
+	p.caller.worker = n.newWorker(p, sender)
 	receivers := dispatch.New(dispatch.Config{Client: p.egress.WithoutRedirects(), MaxResponseBytes: receiverBytes})
 	deliverer.webhook, deliverer.wake = n.newWebhook(p, receivers), p.agenda.Wake
 	if p.drain, err = n.newDrain(p); err != nil {
@@ -185,7 +188,7 @@ func (n *Node) newWorker(p *parts, sender *dispatch.Dispatcher) *worker.Worker {
 	return worker.New(worker.Config{
 		Store: p.store, Sender: sender, Ending: p.ending, NodeID: n.cfg.NodeID, Wake: p.agenda.Wake, Logger: n.deps.Logger,
 		Registerer: n.deps.Registry,
-		Timeout:    func(host string) time.Duration { return p.regime.target(host).Timeout },
+		Timeout:    func(host string) time.Duration { return p.regime.target(host).Timeout }, DirectTimeout: n.cfg.Proxy.DirectTimeout(),
 		Policy: worker.Policy{
 			BackoffMax: n.cfg.RetryMaxBackoff(), RetryAfterMax: n.cfg.RetryAfterMax(),
 			CompletedTTL: n.cfg.CompletedTTL(), FailedTTL: n.cfg.FailedTTL(), ResultMaxBytes: int(n.cfg.ResultMaxBytes),
@@ -283,9 +286,9 @@ func (n *Node) newIntake(p *parts) *intake.Intake {
 func (n *Node) tag() job.NodeTag { return job.TagOf(cmp.Or(n.cfg.Cluster.SelfID, n.cfg.NodeID)) }
 
 func (n *Node) newServer(p *parts) *http.Server {
-	desk := &targetDesk{regime: p.regime, calls: p.calls}
+	desk, in := &targetDesk{regime: p.regime, calls: p.calls}, n.newIntake(p)
 	c := api.Config{
-		Intake: n.newIntake(p), Jobs: p.store, Hub: p.hub, Results: p.region.reader(p.store, n.cfg.Remote.ResultMaxBytes), Targets: desk, Standing: desk.standing,
+		Intake: in, Proxy: n.newProxy(p, in), Internal: n.internal, Jobs: p.store, Hub: p.hub, Results: p.region.reader(p.store, n.cfg.Remote.ResultMaxBytes), Targets: desk, Standing: desk.standing,
 		Draining: n.draining.Load, Ready: p.ready, Health: p.health, RetryAfter: p.gate.RetryAfter,
 		Metrics: promhttp.HandlerFor(n.deps.Registry, promhttp.HandlerOpts{}),
 		Rules:   n.rules(), MaxBodyBytes: n.cfg.MaxBodyBytes, Memory: p.gate, StreamLife: n.cfg.StreamMax(),

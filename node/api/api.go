@@ -28,6 +28,7 @@ func New(c Config) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]endpoint{
 		"POST /jobs":                      f.submit,
+		"POST /proxy":                     f.proxy,
 		"GET /jobs":                       f.list,
 		"GET /jobs/{id}":                  f.show,
 		"GET /jobs/{id}/stream":           f.stream,

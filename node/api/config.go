@@ -11,6 +11,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/proxy"
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
@@ -19,6 +20,11 @@ type Intake interface {
 	Submit(ctx context.Context, s intake.Submission) (intake.Receipt, error)
 	Redrive(ctx context.Context, id job.ID) (intake.Receipt, error)
 	Redeliver(ctx context.Context, id job.ID) error
+}
+
+// Proxy tries calls whose callers wait for the answer. *proxy.Proxy is one.
+type Proxy interface {
+	Try(ctx context.Context, s intake.Submission) (proxy.Result, error)
 }
 
 // Jobs are the jobs that the node knows.
@@ -61,6 +67,7 @@ type Results interface {
 // Config is what the face is built from. Fields without a stated zero are required.
 type Config struct {
 	Intake Intake
+	Proxy  Proxy
 	Jobs   Jobs
 	Hub    Hub
 	// Results are found by key.
@@ -70,6 +77,8 @@ type Config struct {
 	Advertise func(userID string) string
 	// Cluster is that of the node; nil: this node answers all.
 	Cluster Cluster
+	// Internal says whether a request may have what only nodes say to each other; nil: all may.
+	Internal func(r *http.Request) bool
 	// Targets shows targets and takes orders for them.
 	Targets Targets
 	// Standing is where e waits; false if it does not.

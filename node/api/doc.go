@@ -5,6 +5,7 @@
 // and no place in a queue while it waits for a slow client.
 //
 //	POST /jobs                        take a job: 201, or 200 for a key that is known
+//	POST /proxy                       call a target now, and relay its answer or stream the queued job
 //	GET  /jobs                        list jobs, the newest first
 //	GET  /jobs/{id}                   show a job
 //	GET  /jobs/{id}/stream            what happens to a job, as server-sent events
@@ -30,6 +31,8 @@
 //	draining     503     Retry-After, X-Aqueduct-Node-State; the connection closes
 //	unavailable  503     Retry-After
 //	internal     500     never why: that is in the log
+//
+// A call to /proxy that is for an attempt at once alone, and does not help, is answered with 503, reason and upstream_status.
 //
 // A stream cannot tell a frozen client from a slow one as long as the kernel takes its bytes. A
 // small last event may so count as delivered although nobody read it; the stored result is the

@@ -17,12 +17,17 @@ const (
 	reconnectAfter = "2000"
 )
 
-// sse writes server-sent events. One goroutine owns it.
-type sse struct {
+// writer sends a body to a client that may be slow, or frozen. One goroutine owns it.
+type writer struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
 	wrote time.Time // the last time that something went out
 }
+
+func newWriter(w http.ResponseWriter) writer { return writer{w: w, rc: http.NewResponseController(w)} }
+
+// sse writes server-sent events. One goroutine owns it.
+type sse struct{ writer }
 
 // newSSE starts the answer; nothing is sent before open.
 func newSSE(w http.ResponseWriter, r *http.Request) *sse {
@@ -33,7 +38,7 @@ func newSSE(w http.ResponseWriter, r *http.Request) *sse {
 	if r.ProtoMajor == 1 {
 		h.Set("Connection", "keep-alive")
 	}
-	return &sse{w: w, rc: http.NewResponseController(w)}
+	return &sse{newWriter(w)}
 }
 
 // open sends the headers and the first bytes, which some proxies wait for.
@@ -62,7 +67,7 @@ func (s *sse) comment() error { return s.send([]byte(": keepalive\n\n")) }
 
 // send writes and flushes. Each piece has its own deadline, and none is left behind: over HTTP/2 an
 // expired one would end the stream although nothing is being written.
-func (s *sse) send(parts ...[]byte) error {
+func (s *writer) send(parts ...[]byte) error {
 	for _, part := range parts {
 		for len(part) > 0 {
 			piece := part[:min(len(part), pieceSize)]
@@ -82,4 +87,4 @@ func (s *sse) send(parts ...[]byte) error {
 }
 
 // deadline bounds the next write. A writer without deadlines is one that cannot freeze.
-func (s *sse) deadline(t time.Time) { _ = s.rc.SetWriteDeadline(t) }
+func (s *writer) deadline(t time.Time) { _ = s.rc.SetWriteDeadline(t) }

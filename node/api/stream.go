@@ -36,16 +36,12 @@ func (f *face) stream(w http.ResponseWriter, r *http.Request) int {
 		w.WriteHeader(http.StatusNoContent) // tells an EventSource not to come back
 		return http.StatusNoContent
 	}
-	f.metrics.streams.Inc()
-	defer f.metrics.streams.Dec()
-	t := teller{
-		face: f, out: newSSE(w, r), live: live, told: events.Follow(live, s, lastID),
-		place: placeOf(s), replayed: s.State.Phase().Ended(),
+	if r.Method == http.MethodHead {
+		newSSE(w, r)
+		return http.StatusOK
 	}
-	if r.Method != http.MethodHead {
-		t.run(r.Context())
-	}
-	return http.StatusOK
+	t := teller{face: f, live: live, told: events.Follow(live, s, lastID), place: placeOf(s), replayed: s.State.Phase().Ended()}
+	return t.tell(w, r)
 }
 
 // teller tells one client about one job. The goroutine of the request owns it.
@@ -58,12 +54,23 @@ type teller struct {
 	// replayed: the job had ended before. What a late client is told is the stored result, which may
 	// be cut, so it confirms nothing.
 	replayed bool
+	// first comes before all that happens to the job; nil for nothing.
+	first *events.Event
+}
+
+// tell answers a request with the stream.
+func (t *teller) tell(w http.ResponseWriter, r *http.Request) int {
+	t.face.metrics.streams.Inc()
+	defer t.face.metrics.streams.Dec()
+	t.out = newSSE(w, r)
+	t.run(r.Context())
+	return http.StatusOK
 }
 
 // run ends with the job, the client, the node, or the stream's life. A client that is gone is
 // nobody to tell, so errors of writing just end it.
 func (t *teller) run(ctx context.Context) {
-	if t.out.open() != nil {
+	if t.out.open() != nil || t.first != nil && t.out.event(*t.first) != nil {
 		return
 	}
 	end := time.Now().Add(t.face.StreamLife)

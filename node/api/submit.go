@@ -20,30 +20,49 @@ type receipt struct {
 	PayloadMismatch bool       `json:"payload_mismatch,omitempty"`
 	ResultKey       string     `json:"result_key,omitempty"`
 	RedriveOf       string     `json:"redrive_of,omitempty"`
+	// Result is what a call that was known and has ended answered.
+	Result *resultView `json:"result,omitempty"`
+}
+
+func receiptOf(got intake.Receipt) receipt {
+	return receipt{
+		JobID: got.ID.String(), Status: got.Status, Duplicate: got.Duplicate, PayloadMismatch: got.PayloadMismatch, ResultKey: got.ResultKey,
+	}
 }
 
 // submit takes a job, or has the owner of it do so.
 func (f *face) submit(w http.ResponseWriter, r *http.Request) int {
-	body := f.buffer()
-	defer f.release(body)
-	s, err := f.submission(w, r, body)
-	if err != nil {
-		return f.fail(w, r, err)
+	s, status := f.receive(w, r)
+	if status != 0 {
+		return status
 	}
-	if f.Cluster != nil {
-		if status := f.Cluster.ToOwner(w, r, s.Request, *body); status != 0 {
-			return status
-		}
-	}
-	if err := f.drainingFault(); err != nil {
-		return f.fail(w, r, err)
-	}
+	s.DirectOnly = false // it is for calls that wait for their answer
 	got, err := f.Intake.Submit(r.Context(), s)
 	if err != nil {
 		setLoad(w.Header(), got.Load)
 		return f.fail(w, r, err)
 	}
 	return f.accepted(w, r, got)
+}
+
+// receive reads a request that this node is to take. It returns the status of the answer if there is one already: the request
+// was refused, or the owner has taken it.
+func (f *face) receive(w http.ResponseWriter, r *http.Request) (s intake.Submission, status int) {
+	body := f.buffer()
+	defer f.release(body)
+	s, err := f.submission(w, r, body)
+	if err != nil {
+		return s, f.fail(w, r, err)
+	}
+	if f.Cluster != nil {
+		if status := f.Cluster.ToOwner(w, r, s.Request, *body); status != 0 {
+			return s, status
+		}
+	}
+	if err := f.drainingFault(); err != nil {
+		return s, f.fail(w, r, err)
+	}
+	return s, 0
 }
 
 // submission reads a request into body, and checks it.
@@ -64,6 +83,7 @@ func (f *face) submission(w http.ResponseWriter, r *http.Request, body *[]byte) 
 			return s, err
 		}
 	}
+	s.DirectOnly = draft.DirectOnly() && (f.Internal == nil || f.Internal(r))
 	s.Request, err = draft.Request(f.Rules)
 	return s, err
 }
@@ -102,13 +122,9 @@ func isolate(h http.Header) bool {
 
 // accepted answers with what became of a request.
 func (f *face) accepted(w http.ResponseWriter, r *http.Request, got intake.Receipt) int {
-	body := receipt{
-		JobID: got.ID.String(), Status: got.Status, Duplicate: got.Duplicate, PayloadMismatch: got.PayloadMismatch, ResultKey: got.ResultKey,
-	}
+	body := receiptOf(got)
 	h := w.Header()
-	if got.Durability != store.Default {
-		setBoth(h, aqueduct+"Durability", aquifer+"Durability", got.Durability.String())
-	}
+	setDurability(h, got.Durability)
 	if got.Duplicate {
 		f.Logger.LogAttrs(r.Context(), slog.LevelDebug, "key is known", slog.String("job_id", body.JobID))
 		return writeJSON(w, http.StatusOK, body)
@@ -119,6 +135,13 @@ func (f *face) accepted(w http.ResponseWriter, r *http.Request, got intake.Recei
 	setLoad(h, got.Load)
 	f.Logger.LogAttrs(r.Context(), slog.LevelDebug, "job accepted", slog.String("job_id", body.JobID))
 	return writeJSON(w, http.StatusCreated, body)
+}
+
+// setDurability tells what an acknowledgement promises.
+func setDurability(h http.Header, d store.Durability) {
+	if d != store.Default {
+		setBoth(h, aqueduct+"Durability", aquifer+"Durability", d.String())
+	}
 }
 
 // setLoad tells the caller how full the target's queue is, if the job has got as far. All values share one array.

@@ -42,6 +42,9 @@ func TestEndWaitsForOneConfirmation(t *testing.T) {
 		"confirmed in time":    {func(s *events.Subscription) { time.Sleep(time.Second); s.Confirm() }, true, time.Second},
 		"confirmed too late":   {func(s *events.Subscription) { time.Sleep(wait + 1); s.Confirm() }, false, wait},
 		"the listener leaves":  {func(s *events.Subscription) { time.Sleep(time.Second); s.Close() }, false, time.Second},
+		"patient, confirmed":   {func(s *events.Subscription) { s.Wait(); time.Sleep(time.Hour); s.Confirm() }, true, time.Hour},
+		"patient, left":        {func(s *events.Subscription) { s.Wait(); s.Wait(); time.Sleep(time.Hour); s.Close() }, false, time.Hour},
+		"patient, left soon":   {func(s *events.Subscription) { s.Wait(); s.Close(); s.Wait() }, false, 0},
 		"confirmed, then left": {func(s *events.Subscription) { s.Confirm(); s.Close() }, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,6 +75,26 @@ func TestEndWaitsForOneConfirmation(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A listener that is not patient makes the end wait no longer because another one is; when that one has left, the wait is over.
+func TestEndWaitsForThePatientOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(8)
+		frozen, patient := h.Subscribe(testID), h.Subscribe(testID)
+		defer frozen.Close()
+		patient.Wait()
+		time.AfterFunc(time.Minute, patient.Close)
+		l := tried(0)
+		l.begin()
+		start := time.Now()
+		if h.End(t.Context(), testID, l.complete("")) {
+			t.Error("confirmed by nobody")
+		}
+		if took := time.Since(start); took != time.Minute {
+			t.Errorf("took %v", took)
+		}
+	})
 }
 
 // A frozen client never confirms, so the result is owed to the webhook after the wait; a second

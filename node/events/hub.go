@@ -51,6 +51,9 @@ type shard struct {
 type topic struct {
 	listeners []*Subscription
 	confirmed bool
+	// patient is how many of them are waited for beyond Config.Wait; late tells that it is over.
+	patient int
+	late    bool
 	// settled is closed when a listener confirms or the last one leaves; nil unless End waits.
 	settled chan struct{}
 }
@@ -95,8 +98,8 @@ func (h *Hub) Publish(id job.ID, e Event) {
 }
 
 // End tells the listeners the end of their job and reports whether one of them confirmed that its
-// client has it. It waits for that, but at most Config.Wait, not beyond ctx, and only as long as
-// somebody listens.
+// client has it. It waits for that, but at most Config.Wait, longer for a patient listener alone, not beyond ctx, and
+// only as long as somebody listens.
 func (h *Hub) End(ctx context.Context, id job.ID, e Event) (confirmed bool) {
 	sh := h.shard(id)
 	if sh.busy.Load() == 0 {
@@ -119,13 +122,28 @@ func (h *Hub) End(ctx context.Context, id job.ID, e Event) (confirmed bool) {
 	defer timer.Stop()
 	select {
 	case <-settled:
-	case <-timer.C:
 	case <-ctx.Done():
+	case <-timer.C:
+		if sh.late(t) {
+			break
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+		}
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	t.settled = nil
 	return t.confirmed
+}
+
+// late notes that Config.Wait is over, and reports whether that ends the wait.
+func (sh *shard) late(t *topic) bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	t.late = true
+	return t.patient == 0
 }
 
 // tell puts an event before every listener of a job and returns their topic; nil if there is none.
@@ -142,6 +160,17 @@ func (h *Hub) tell(sh *shard, id job.ID, e Event) *topic {
 		sh.remove(id, t)
 	}
 	return t
+}
+
+// wait has the end of the job wait for a listener for as long as it stays.
+func (h *Hub) wait(s *Subscription) {
+	sh := h.shard(s.id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !s.patient && !s.left {
+		s.patient = true
+		s.topic.patient++
+	}
 }
 
 // Subscribe opens a listener's subscription to what happens to a job from now on.
@@ -174,6 +203,12 @@ func (h *Hub) leave(s *Subscription) {
 	s.left = true
 	s.wake()
 	s.topic.listeners = slices.Delete(s.topic.listeners, at, at+1)
+	if s.patient {
+		s.topic.patient--
+	}
+	if s.topic.late && s.topic.patient == 0 {
+		s.topic.settle()
+	}
 	if len(s.topic.listeners) == 0 {
 		sh.remove(s.id, s.topic)
 		s.topic.settle()

@@ -26,6 +26,7 @@ type Subscription struct {
 	lost    int  // id of the last event that was dropped and not yet reported; 0 for none
 	left    bool // closed by its listener
 	ended   bool // the end of the job was put into waiting
+	patient bool // Hub.End waits for it beyond Config.Wait
 }
 
 // put adds an event for the listener and returns how many progress events that cost it. Only the
@@ -111,6 +112,10 @@ func (s *Subscription) take() (Event, error) {
 // Confirm says that the client has the end of the job: it was written to the socket and flushed while
 // the client was still there. It counts until Hub.End has given up waiting.
 func (s *Subscription) Confirm() { s.hub.confirm(s) }
+
+// Wait has Hub.End wait for this listener until it confirms or closes, however long that takes. It is for a listener that
+// hands out the result by itself, at its client's pace, and is sure to close.
+func (s *Subscription) Wait() { s.hub.wait(s) }
 
 // Close ends the subscription. Calling it again does nothing.
 func (s *Subscription) Close() { s.hub.leave(s) }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aquifer-fleet/aquifer/node/crashpoint"
 	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/queue"
@@ -30,6 +29,8 @@ type Store interface {
 type Calls interface {
 	// Join counts a job that is about to be stored, and returns the load with it.
 	Join(lane job.Lane, id job.ID) (*queue.Place, queue.Load)
+	// Direct reserves a turn past the queue; nil: there is none now.
+	Direct(lane job.Lane, id job.ID) *queue.Place
 }
 
 // Deliveries is the line of results that are owed. *queue.Queue is one.
@@ -100,6 +101,12 @@ type Submission struct {
 	Durability store.Durability
 	// Isolate asks for a queue of the tenant's own where tenants share one.
 	Isolate bool
+	// Direct takes a turn past the queue, if the job can have one at once; nil: it waits in the queue.
+	Direct queue.Runner
+	// DirectOnly refuses the job if it cannot.
+	DirectOnly bool
+	// Stored is told of a job when it is stored, before anything else happens to it; nil: nobody is.
+	Stored func(id job.ID)
 }
 
 // Receipt is what became of a request.
@@ -114,7 +121,9 @@ type Receipt struct {
 	ResultKey string
 	// Durability is what a new job has got.
 	Durability store.Durability
-	// Load is what a new job has met, also one that was refused because of it; zero for any other.
+	// Direct: the job has its turn, past the queue.
+	Direct bool
+	// Load is what a new job has met in the queue, also one that was refused because of it; zero for any other.
 	Load Load
 	// RedriveOf is the job that this one runs again; zero for a first run.
 	RedriveOf job.ID
@@ -159,17 +168,15 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 			in.Admission.Forgo(bytes)
 		}
 	}()
-	if err := in.Admission.AdmitUser(s.Request); err != nil {
-		return Receipt{}, err
-	}
 	j, err := in.newJob(s, redriveOf)
 	if err != nil {
 		return Receipt{}, err
 	}
-	place, joined := in.Calls.Join(j.Lane(), j.ID)
-	defer place.Cancel() // nothing once the job is pushed
-	load := Load{ActiveQueues: joined.ActiveLanes, UpstreamBacklog: joined.TargetBacklog, QueueBacklog: joined.LaneBacklog}
-	if load.Pressure, err = in.Admission.AdmitJoined(joined); err != nil {
+	place, load, err := in.enter(s, j)
+	if place != nil {
+		defer place.Cancel() // nothing once the job is on its way
+	}
+	if err != nil {
 		return Receipt{Load: load}, err
 	}
 	if r, err := in.claim(ctx, j); err != nil {
@@ -180,11 +187,7 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 	var done store.Inserted
 	done, stored, err = in.insert(ctx, j, s.Durability)
 	in.settle(ctx, j, stored, err)
-	if stored {
-		crashpoint.Reach(crashpoint.Stored)
-		place.Push(done.Entry, &job.Snapshot{Job: j})
-		in.Wake(time.UnixMilli(j.Deadline))
-	}
+	direct := stored && in.send(s, j, place, done.Entry)
 	switch {
 	case err != nil:
 		return Receipt{}, storeFault(err)
@@ -192,7 +195,7 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 		return in.duplicate(ctx, s.Request, *done.Holder)
 	}
 	return Receipt{
-		ID: j.ID, Status: job.Queued, Durability: done.Durability, Load: load, RedriveOf: redriveOf,
+		ID: j.ID, Status: job.Queued, Durability: done.Durability, Direct: direct, Load: load, RedriveOf: redriveOf,
 	}, nil
 }
 
@@ -252,6 +255,9 @@ func (in *Intake) duplicate(ctx context.Context, r *job.Request, h store.Holder)
 	}
 	if err != nil {
 		return Receipt{}, storeFault(err)
+	}
+	if s.Job.DirectOnly && !s.State.Phase().Ended() { // it may leave no trace, so nobody can rely on it
+		return Receipt{}, &fault.Error{Kind: fault.Unavailable, Detail: "the job of this key is just being tried", RetryAfter: time.Second}
 	}
 	return Receipt{ID: h.ID, Status: s.State.Phase(), Duplicate: true, PayloadMismatch: mismatch}, nil
 }

@@ -47,9 +47,16 @@ func (in *Intake) claim(ctx context.Context, j *job.Job) (*Remote, error) {
 func (in *Intake) settle(ctx context.Context, j *job.Job, stored bool, err error) {
 	switch {
 	case in.Region == nil || !j.RedriveOf.IsZero():
-	case stored:
+	case stored && !j.DirectOnly: // which is claimed until it is known whether it leaves a trace
 		in.Region.Stored(j)
-	case err != nil && !errors.Is(err, store.ErrFailed) && !errors.Is(err, store.ErrClosed):
+	case !stored && err != nil && !errors.Is(err, store.ErrFailed) && !errors.Is(err, store.ErrClosed):
+		in.Region.Abandon(ctx, j)
+	}
+}
+
+// Void gives the key of a job back in the region that was for a turn past the queue alone and has left no trace.
+func (in *Intake) Void(ctx context.Context, j *job.Job) {
+	if in.Region != nil {
 		in.Region.Abandon(ctx, j)
 	}
 }

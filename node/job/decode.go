@@ -49,6 +49,7 @@ type wire struct {
 	Scope         *string            `json:"idempotency_scope"`
 	MaxRetries    *int64             `json:"max_retries"`
 	TimeoutMS     *int64             `json:"timeout_ms"`
+	DirectOnly    *bool              `json:"direct_only"`
 
 	// retriesBy is what MaxRetries was said by, the field or the header.
 	retriesBy string
@@ -83,6 +84,9 @@ func Parse(body []byte, h Hints) (*Draft, error) {
 
 // UserID is who the draft says it is from; empty if it does not.
 func (d *Draft) UserID() string { return text(d.wire.UserID) }
+
+// DirectOnly reports whether the draft asks for an attempt past the queue and for nothing else.
+func (d *Draft) DirectOnly() bool { return d.wire.DirectOnly != nil && *d.wire.DirectOnly }
 
 // Request checks the draft. Every error is a fault of kind Invalid, as of Parse.
 func (d *Draft) Request(rules Rules) (*Request, error) {
@@ -123,6 +127,8 @@ func kindWanted(field string) string {
 		return "an integer of 64 bits"
 	case name == "headers" && !nested:
 		return "an object of strings"
+	case name == "direct_only":
+		return "true or false"
 	default:
 		return "a string"
 	}

@@ -20,6 +20,10 @@ type Job struct {
 	Shared bool `cbor:"6,keyasint,omitzero"`
 	// Moves is how often the job was handed from one node to another.
 	Moves int `cbor:"7,keyasint,omitzero"`
+	// Direct has the first attempt go past the queue. It is not one of those that MaxRetries allows.
+	Direct bool `cbor:"8,keyasint,omitzero"`
+	// DirectOnly has the job end with that attempt, without a trace unless it completes.
+	DirectOnly bool `cbor:"9,keyasint,omitzero"`
 }
 
 // Lane is where the job waits for its target.
@@ -44,8 +48,23 @@ func (j *Job) AttemptsAllowed() int {
 	if j.Request.MaxRetries < 0 {
 		return math.MaxInt
 	}
-	return j.Request.MaxRetries + 1
+	return j.Request.MaxRetries + 1 + j.beside()
 }
+
+// Retries is how many of so many attempts were retries. The attempt past the queue counts neither as one nor as what the
+// first one repeats.
+func (j *Job) Retries(attempts int) int { return max(attempts-1-j.beside(), 0) }
+
+// beside is how many attempts go past the queue.
+func (j *Job) beside() int {
+	if j.Direct {
+		return 1
+	}
+	return 0
+}
+
+// Void reports whether a job that ends like this leaves no trace.
+func (j *Job) Void(end Status) bool { return j.DirectOnly && end == Failed }
 
 // Snapshot is a job with everything known about it at one moment.
 type Snapshot struct {

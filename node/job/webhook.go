@@ -10,7 +10,7 @@ const (
 	WebhookDelivered WebhookState = "delivered" // the receiver took it
 	WebhookRejected  WebhookState = "rejected"  // the receiver refused it for good
 	WebhookFailed    WebhookState = "failed"    // every attempt failed; it can be redriven
-	WebhookSkipped   WebhookState = "skipped"   // a stream had delivered the result already
+	WebhookSkipped   WebhookState = "skipped"   // a caller has the result already, from a stream or as the answer to his call
 )
 
 // Settled reports whether the delivery is over.

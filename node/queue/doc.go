@@ -10,6 +10,10 @@
 // free) or by the target's one timer. A turn runs in a goroutine of its own, and a target whose lanes
 // have more on disk has one that reads.
 //
+// Work whose caller waits on an open connection may get a turn past the queue (Direct), if nothing waits for
+// its target. It is present and counted like any other, but never in a window; it takes a slot, which the budget counts, and no lane is
+// charged for it.
+//
 // The queue is memory only. It knows nothing of HTTP, of attempts or of how a job ends, and it stores
 // nothing; what it forgets when the process ends, Restore brings back.
 //
@@ -51,6 +55,9 @@
 // high. A reservation whose entry was skipped is pushed with an order up to high, and so into the
 // window. One whose entry was not seen has, by the store's promise, a higher order than all that were
 // seen. Either way it ends up in exactly one place.
+//
+// A turn past the queue has an entry that was never in a window, and may be behind high. A reading does not take it while it is present;
+// when it leaves, the lane notes that as for what is cancelled.
 //
 // A reading that fails changes nothing and is tried again after a back-off, for as long as it takes.
 package queue

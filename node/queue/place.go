@@ -20,6 +20,8 @@ type Place struct {
 	state   placeState
 	// resumed work was counted before.
 	resumed bool
+	// direct work has a slot and never waits.
+	direct bool
 }
 
 type placeState uint8
@@ -102,7 +104,13 @@ func (p *Place) Cancel() {
 	}
 	t.leave(p)
 	ln.gone(p.id)
-	t.q.counts.leave()
+	if p.direct {
+		t.forgo(p)
+		t.q.counts.done()
+		t.pump(time.Now())
+	} else {
+		t.q.counts.leave()
+	}
 	if !p.resumed {
 		t.count(ln, -1)
 	}

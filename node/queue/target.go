@@ -24,6 +24,7 @@ type target struct {
 	present  map[job.ID]*Place
 	grown    bool // the maps have been large, and maps never shrink
 	backlog  int  // unfinished work
+	direct   int  // of it, what goes past the queue
 	active   int  // lanes with unfinished work
 
 	timer *time.Timer // nil until it is needed

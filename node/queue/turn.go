@@ -39,7 +39,8 @@ type Turn struct {
 	place    *Place
 	slot     pace.Slot[*lane]
 	load     Load
-	released bool // guarded by the target's lock
+	runner   Runner // of a turn past the queue; nil: the queue's
+	released bool   // guarded by the target's lock
 }
 
 // Load is the load at the moment when the turn began, the job itself included.
@@ -64,11 +65,19 @@ func (t *target) release(turn *Turn, s pace.Signal) {
 	if turn.place.lane.shared() { // what one of its tenants was told is nothing to the others
 		s.RetryAfter = pace.RetryAfter{}
 	}
-	if opened := t.pace.Done(turn.slot, s, now); opened != pace.BreakerClosed {
+	if opened := t.done(turn, s, now); opened != pace.BreakerClosed {
 		t.q.counts.metrics.trips.WithLabelValues(opened.String()).Inc()
 	}
 	t.q.counts.inFlight.Add(-1)
 	t.pump(now)
+}
+
+// done gives the slot of a turn back.
+func (t *target) done(turn *Turn, s pace.Signal, now time.Time) (opened pace.BreakerKind) {
+	if turn.place.direct {
+		return t.pace.Budget().Done(s, now)
+	}
+	return t.pace.Done(turn.slot, s, now)
 }
 
 // take runs a turn. Whatever the Runner does, the turn ends.
@@ -83,7 +92,11 @@ func (t *target) take(r *run, turn *Turn) {
 		}
 		t.end(turn, verdict)
 	}()
-	verdict = t.q.cfg.Runner.Run(r.turns, turn)
+	runner := t.q.cfg.Runner
+	if turn.runner != nil {
+		runner = turn.runner
+	}
+	verdict = runner.Run(r.turns, turn)
 }
 
 // end takes note of how a turn ended. If its job has come back meanwhile, it goes on waiting now.
@@ -94,6 +107,10 @@ func (t *target) end(turn *Turn, v Verdict) {
 	next := p.sibling
 	p.sibling = nil
 	t.leave(p)
+	if p.direct { // its entry may be behind what has been read of the lane
+		t.direct--
+		p.lane.gone(p.id)
+	}
 	if v == Ended {
 		t.count(p.lane, -1)
 	}

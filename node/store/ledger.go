@@ -7,7 +7,7 @@ import (
 )
 
 // Ledger is the list of the jobs that have ended and of which another system is to be told, batch after
-// batch. A store that is opened to keep one enters each job in the step that ends it. The other calls
+// batch. A store that is opened to keep one enters each job in the step that ends it, unless the job leaves no trace. The other calls
 // work in any case, on what was entered before.
 //
 // A job goes from the ledger to the flushed ones, and is removed as one of them or when it expires.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -146,8 +147,14 @@ func (d *Deliverer) prepare(ctx context.Context, t Turn) (c Call, s job.Snapshot
 	if o != 0 {
 		return Call{}, s, o
 	}
-	if s.Webhook.Phase() != job.WebhookPending {
+	switch {
+	case s.Webhook.Phase() != job.WebhookPending:
 		return Call{}, s, Settled
+	case s.Job.Void(s.State.Phase()): // whoever handed it in has been told otherwise, or has gone elsewhere
+		o = d.persist(ctx, t.Entry.ID, "skip", func() error {
+			return d.Store.Settle(whole, t.Entry.ID, job.Webhook{State: job.WebhookSkipped})
+		})
+		return Call{}, s, cmp.Or(o, Settled)
 	}
 	return Call{URL: s.Job.Request.WebhookURL, Headers: headers(s, t.Headers), Body: body}, s, 0
 }

@@ -25,6 +25,9 @@ type decision struct {
 	payload []byte    // the whole body, if the result in end has it cut
 	retryAt time.Time // when to retry
 	reason  string    // why the attempt failed; empty if it did not
+
+	now   time.Time // when the attempt ended
+	asked bool      // the target has said when to come back
 }
 
 // decide judges an attempt that has ended. hint is what the target said about coming back; jitter is
@@ -33,36 +36,51 @@ type decision struct {
 // An attempt that the node itself cut, because it stops, counts, but it says nothing about the target:
 // the next one is due at once.
 func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfter, jitter float64) decision {
-	now := out.StartedAt.Add(out.Took)
+	d := decided(s, out, hint)
+	switch {
+	case out.Class == "" && !out.NoRetry && !out.Retryable():
+		return p.completed(d, out)
+	case !out.Retryable() || s.State.Tried >= s.Job.AttemptsAllowed():
+		return p.failed(d, out)
+	default:
+		return p.again(d, s, out, hint.Or(pace.Backoff(s.Job.Retries(s.State.Tried), p.BackoffMax, jitter), p.RetryAfterMax))
+	}
+}
+
+// decided is what all decisions about an attempt have in common.
+func decided(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfter) decision {
 	d := decision{
 		reason: shortened(out.Reason()),
+		now:    out.StartedAt.Add(out.Took),
 		attempt: job.Attempt{
 			Number: s.State.Tried, StartedAt: out.StartedAt.UnixMilli(), DurationMS: out.Took.Milliseconds(),
 			Status: out.Status, Error: out.Class, MaybeExecuted: out.MaybeExecuted, RetryAfter: hint.Raw,
 		},
+		asked: hint.OK,
 	}
-	wait := hint.Or(pace.Backoff(s.State.Tried-1, p.BackoffMax, jitter), p.RetryAfterMax)
 	if out.Canceled() {
-		d.attempt.Error, d.reason, wait = job.CrashedWorker, string(job.CrashedWorker), 0
+		d.attempt.Error, d.reason = job.CrashedWorker, string(job.CrashedWorker)
 	}
-	switch retryAt := now.Add(wait); {
-	case out.Class == "" && !out.NoRetry && !out.Retryable():
-		d.reason = ""
-		return p.completed(d, out, now)
-	case !out.Retryable() || s.State.Tried >= s.Job.AttemptsAllowed():
-		return p.failed(d, out, now)
-	case s.Job.Expired(retryAt):
+	return d
+}
+
+// again has the job tried again after a while.
+func (p Policy) again(d decision, s job.Snapshot, out dispatch.Outcome, wait time.Duration) decision {
+	if out.Canceled() {
+		wait = 0
+	}
+	if d.retryAt = d.now.Add(wait); s.Job.Expired(d.retryAt) {
 		d.reason = "retry_window_exhausted: " + d.reason
-		return p.failed(d, out, now)
-	default:
-		d.retryAt, d.attempt.RetryWaitMS, d.attempt.Asked = retryAt, wait.Milliseconds(), hint.OK
-		return d
+		return p.failed(d, out)
 	}
+	d.attempt.RetryWaitMS, d.attempt.Asked = wait.Milliseconds(), d.asked
+	return d
 }
 
 // completed ends the job with the answer.
-func (p Policy) completed(d decision, out dispatch.Outcome, now time.Time) decision {
-	d = p.ended(d, out, now)
+func (p Policy) completed(d decision, out dispatch.Outcome) decision {
+	d.reason = ""
+	d = p.ended(d, out)
 	d.end.Status, d.end.Keep = job.Completed, p.CompletedTTL.Milliseconds()
 	d.end.Result.ContentType = out.Header.Get("Content-Type")
 	return d
@@ -70,14 +88,14 @@ func (p Policy) completed(d decision, out dispatch.Outcome, now time.Time) decis
 
 // failed ends the job, with the answer if there was one; its content type is kept of completed jobs
 // only.
-func (p Policy) failed(d decision, out dispatch.Outcome, now time.Time) decision {
-	d = p.ended(d, out, now)
+func (p Policy) failed(d decision, out dispatch.Outcome) decision {
+	d = p.ended(d, out)
 	d.end.Status, d.end.Keep, d.end.Reason = job.Failed, p.FailedTTL.Milliseconds(), d.reason
 	return d
 }
 
-func (p Policy) ended(d decision, out dispatch.Outcome, now time.Time) decision {
-	d.end = &job.End{At: now.UnixMilli(), Last: &d.attempt}
+func (p Policy) ended(d decision, out dispatch.Outcome) decision {
+	d.end = &job.End{At: d.now.UnixMilli(), Last: &d.attempt}
 	if out.Class != "" {
 		return d
 	}

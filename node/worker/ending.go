@@ -48,7 +48,7 @@ type EndingConfig struct {
 	Listeners  Listeners
 	Deliveries Deliveries
 	Holds      Holds // nil: the deliveries are nobody else's
-	// Ended is told of each end that is recorded, with the whole body of the answer if the result has it cut; nil
+	// Ended is told of each end that is recorded and leaves a trace, with the whole body of the answer if the result has it cut; nil
 	// for nobody. It must not wait.
 	Ended  func(s job.Snapshot, payload []byte)
 	Logger *slog.Logger
@@ -95,6 +95,10 @@ type Final struct {
 // End ends a job. It returns when the end is recorded; store.ErrStale says that it had ended before,
 // and any other error that nothing was recorded, unless the store is closed.
 func (e *Ending) End(ctx context.Context, f Final) error {
+	void := f.Job.Void(f.End.Status)
+	if void {
+		f.End.Keep = 0
+	}
 	next, ok := f.From.Finish(f.End)
 	if !ok {
 		return store.ErrStale
@@ -112,14 +116,17 @@ func (e *Ending) End(ctx context.Context, f Final) error {
 	settle = func() { place.Push(entry, s) }
 	crashpoint.Reach(crashpoint.Recorded)
 	e.logEnded(ctx, f, next)
-	if e.Ended != nil {
+	switch {
+	case void:
+		settle = func() { e.skip(ctx, s, place) }
+	case e.Ended != nil:
 		e.Ended(*s, f.Payload)
 	}
 	if !e.Listeners.Listening(f.Job.ID) {
 		return nil
 	}
 	last := events.Terminal(*s, f.Payload)
-	if f.Unconfirmed {
+	if f.Unconfirmed || void {
 		e.Listeners.Publish(f.Job.ID, last)
 		return nil
 	}
@@ -147,17 +154,25 @@ func (e *Ending) finish(ctx context.Context, f store.Finish) (entry job.Entry, e
 
 // confirm waits for a stream to have the result, and owes the delivery if none has.
 func (e *Ending) confirm(ctx context.Context, s *job.Snapshot, place *queue.Place, last events.Event) {
-	owed := job.Entry{Lane: s.Job.WebhookLane(), Order: s.Webhook.Order, ID: s.Job.ID}
 	if !e.Listeners.End(ctx, s.Job.ID, last) {
-		place.Push(owed, s)
+		place.Push(e.owed(s), s)
 		return
 	}
+	e.skip(ctx, s, place)
+}
+
+func (e *Ending) owed(s *job.Snapshot) job.Entry {
+	return job.Entry{Lane: s.Job.WebhookLane(), Order: s.Webhook.Order, ID: s.Job.ID}
+}
+
+// skip settles a delivery that nobody needs.
+func (e *Ending) skip(ctx context.Context, s *job.Snapshot, place *queue.Place) {
 	err := e.steps.Do(ctx, "skip", s.Job.ID, func() error {
 		return e.Ledger.Settle(context.WithoutCancel(ctx), s.Job.ID, job.Webhook{State: job.WebhookSkipped})
 	})
 	if err != nil && !store.MovedOn(err) {
 		// The node stops. The next one delivers although a stream had the result.
-		place.Push(owed, s)
+		place.Push(e.owed(s), s)
 		return
 	}
 	place.Cancel() // it is settled: now, or by a try before that had failed

@@ -70,6 +70,9 @@ var policy = worker.Policy{
 	CompletedTTL: 30 * time.Minute, FailedTTL: 2 * time.Hour, ResultMaxBytes: 16,
 }
 
+// directTimeout bounds attempts past the queue.
+const directTimeout = 3 * time.Second
+
 // streamWait is how long the end of a job waits for a stream.
 const streamWait = 2 * time.Second
 
@@ -123,7 +126,7 @@ func newRig(t *testing.T, o options) *rig {
 	}
 	r.worker = worker.New(worker.Config{
 		Store: r.Store, Sender: r.target, Ending: r.ending, Policy: policy, NodeID: "node-1", Wake: o.wake, Logger: logger,
-		Timeout: func(string) time.Duration { return 2 * time.Minute },
+		Timeout: func(string) time.Duration { return 2 * time.Minute }, DirectTimeout: directTimeout,
 	})
 	r.intake = intake.New(intake.Config{
 		Store: r.Store, Calls: r.calls, Deliveries: r.deliveries, Wake: r.agenda.Wake,

@@ -46,6 +46,8 @@ type Config struct {
 	NodeID string
 	// Timeout is how long an attempt at a host may take if the job does not say; 0 for no limit.
 	Timeout func(host string) time.Duration
+	// DirectTimeout is how long an attempt past the queue may take at most.
+	DirectTimeout time.Duration
 	// Wake is told when a retry comes due.
 	Wake   func(at time.Time)
 	Logger *slog.Logger
@@ -68,7 +70,10 @@ func New(c Config) *Worker {
 
 // Run takes one turn. It returns when the outcome is recorded. When ctx ends, the attempt is cut, what
 // is known is still recorded, and a job that is unfinished then stays where it is, for the next process.
-func (w *Worker) Run(ctx context.Context, t *queue.Turn) (v queue.Verdict) {
+func (w *Worker) Run(ctx context.Context, t *queue.Turn) queue.Verdict { return w.run(ctx, t, nil) }
+
+// run takes a turn; past the queue, if direct is not nil, where it then writes how it went.
+func (w *Worker) run(ctx context.Context, t *queue.Turn, direct *Answer) (v queue.Verdict) {
 	started := time.Now()
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -77,10 +82,10 @@ func (w *Worker) Run(ctx context.Context, t *queue.Turn) (v queue.Verdict) {
 			v = w.abandon(ctx, t.Entry.ID, started)
 		}
 	}()
-	return w.turn(ctx, t)
+	return w.turn(ctx, t, direct)
 }
 
-func (w *Worker) turn(ctx context.Context, t *queue.Turn) queue.Verdict {
+func (w *Worker) turn(ctx context.Context, t *queue.Turn, direct *Answer) queue.Verdict {
 	s, err := w.snapshot(ctx, t)
 	if err != nil {
 		return w.leave("read", err)
@@ -91,6 +96,9 @@ func (w *Worker) turn(ctx context.Context, t *queue.Turn) queue.Verdict {
 	if s.Job.Expired(time.Now()) {
 		t.Release(pace.Signal{})
 		return w.step(ctx, "expire", s.Job.ID, func() error { return w.Ending.Expire(ctx, s, w.Policy.FailedTTL) })
+	}
+	if s.Job.DirectOnly && direct == nil {
+		return w.giveUp(ctx, t, s)
 	}
 	next, ok := s.State.Begin(s.State.Tried + 1)
 	if !ok {
@@ -103,7 +111,7 @@ func (w *Worker) turn(ctx context.Context, t *queue.Turn) queue.Verdict {
 		return w.leave("begin", err)
 	}
 	s.State = next
-	return w.attempt(ctx, t, s)
+	return w.attempt(ctx, t, s, direct)
 }
 
 // snapshot is the job of the turn.
@@ -131,22 +139,30 @@ func (w *Worker) begin(ctx context.Context, e job.Entry, next job.State) error {
 	})
 }
 
+// giveUp ends a job that was for an attempt past the queue alone, of which the last process has not seen the end.
+func (w *Worker) giveUp(ctx context.Context, t *queue.Turn, s job.Snapshot) queue.Verdict {
+	t.Release(pace.Signal{})
+	f := Final{Job: s.Job, From: s.State, End: job.End{
+		Status: job.Failed, At: time.Now().UnixMilli(), Reason: string(job.CrashedWorker),
+	}}
+	return w.step(ctx, "give up", s.Job.ID, func() error { return w.Ending.End(ctx, f) })
+}
+
 // attempt makes the call and records what came of it.
-func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot) queue.Verdict {
+func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot, direct *Answer) queue.Verdict {
 	w.Ending.Listeners.Publish(s.Job.ID, events.Dispatching(s))
 	crashpoint.Reach(crashpoint.Begun)
 	w.logBegun(ctx, s)
-	out, sig := w.Sender.Do(ctx, w.call(t, s))
-	sig.RetryAfter = sig.RetryAfter.UpTo(w.Policy.RetryAfterMax)
-	t.Release(sig)
-	crashpoint.Reach(crashpoint.Answered)
-	d := w.Policy.decide(s, out, sig.RetryAfter, rand.Float64())
+	d, out := w.send(ctx, t, s, direct != nil)
 	w.metrics.attempt(d)
 	w.logEnded(ctx, s.Job, &d.attempt)
 	if d.end != nil {
 		f := Final{Job: s.Job, From: s.State, End: *d.end, Payload: d.payload}
-		return w.step(ctx, "finish", s.Job.ID, func() error { return w.Ending.End(ctx, f) })
+		v := w.step(ctx, "finish", s.Job.ID, func() error { return w.Ending.End(ctx, f) })
+		direct.tell(out, v == queue.Ended && d.end.Status == job.Completed)
+		return v
 	}
+	direct.tell(out, false)
 	next, ok := s.State.Retry(d.attempt, d.retryAt.UnixMilli())
 	if !ok {
 		return queue.Ended
@@ -159,6 +175,25 @@ func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot) que
 	w.Ending.Listeners.Publish(s.Job.ID, events.Retrying(s, d.reason))
 	w.Wake(d.retryAt)
 	return queue.Waits
+}
+
+// send makes the call, gives the slot back and decides.
+func (w *Worker) send(ctx context.Context, t *queue.Turn, s job.Snapshot, direct bool) (decision, dispatch.Outcome) {
+	c := w.call(t, s)
+	if direct && (c.Timeout == 0 || c.Timeout > w.DirectTimeout) {
+		c.Timeout = w.DirectTimeout
+	}
+	out, sig := w.Sender.Do(ctx, c)
+	if direct && sig.Status != 0 {
+		sig.Overload = pace.ReadOverload(out.Status, out.Header, out.StartedAt.Add(out.Took))
+	}
+	sig.RetryAfter = sig.RetryAfter.UpTo(w.Policy.RetryAfterMax)
+	t.Release(sig)
+	crashpoint.Reach(crashpoint.Answered)
+	if direct {
+		return w.Policy.decideDirect(s, out, sig), out
+	}
+	return w.Policy.decide(s, out, sig.RetryAfter, rand.Float64()), out
 }
 
 func (w *Worker) retry(ctx context.Context, e job.Entry, next job.State) error {

@@ -119,11 +119,12 @@ func (s *Store) Finish(ctx context.Context, f store.Finish) (job.Entry, error) {
 		err := s.setRecord(c, appendID(buf[:0], kindState, id), next, 0)
 		c.placeRecord()
 		c.setPlace(job.Deliveries, lane, id)
-		if s.ledger.keep {
+		entered := s.ledger.keep && !f.Job.Void(next.Phase())
+		if entered {
 			err = errors.Join(err, s.enter(c, f))
 		}
 		return func(order job.Order) {
-			if s.ledger.keep {
+			if entered {
 				s.ledger.made.Add(1)
 			}
 			s.attempts.remove(id)

@@ -34,7 +34,7 @@ func (d *Disk) KeepLedger() {
 
 // enter puts a job that ends into the ledger if the disk keeps one.
 func (m *memory) enter(r *record, sequence job.Order) {
-	if l := &m.disk.ledger; l.keep {
+	if l := &m.disk.ledger; l.keep && !r.job.Void(r.state.Phase()) {
 		l.entries = append(l.entries, job.NewLedgerEntry(r.job, r.state, sequence))
 		m.entered.Add(1)
 	}

@@ -23,6 +23,7 @@ func RunLedger(t *testing.T, opener Opener) {
 		"clears what was flushed":               ledgerClears,
 		"flushed jobs that are owed again":      ledgerOwed,
 		"key taken by another":                  ledgerKeyTaken,
+		"a job that leaves no trace":            ledgerVoid,
 		"expired before flushed":                ledgerExpiredFirst,
 		"expired before cleared":                ledgerExpired,
 		"many":                                  ledgerMany,
@@ -91,6 +92,20 @@ func (h *harness) over(edit ...func(*job.Job)) *work {
 	w, _ := h.done(edit...)
 	h.settle(w.ID)
 	return w
+}
+
+// A job that was for an attempt past the queue alone is entered only if it completes.
+func ledgerVoid(h *harness) {
+	only := func(j *job.Job) { j.DirectOnly = true }
+	w := h.add(only)
+	f := w.ending()
+	f.Next.Status = job.Failed
+	_, err := h.s.Finish(h.ctx, f)
+	h.ok(err)
+	w.state = f.Next
+	done := h.over(only, key("done"))
+	h.batch(10, done)
+	h.equal(h.s.Ledgered(), uint64(1))
 }
 
 func ledgerEntries(h *harness) {

@@ -1,0 +1,110 @@
+package intake_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/fault"
+	"github.com/aquifer-fleet/aquifer/node/intake"
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/queue"
+)
+
+// tries are the turns past the queue that were begun.
+type tries []job.ID
+
+func (tr *tries) Run(_ context.Context, t *queue.Turn) queue.Verdict {
+	*tr = append(*tr, t.Entry.ID)
+	return queue.Waits
+}
+
+// turning has turns start until the test ends, past the queue: those in it end at once.
+func (r *rig) turning() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan error)
+	go func() { done <- r.calls.Run(ctx) }()
+	r.t.Cleanup(func() {
+		cancel()
+		r.ok(<-done)
+	})
+	synctest.Wait()
+}
+
+// A job that may go past the queue is stored, told of, and then has its turn. Those who share the queue are not asked.
+func TestAJobGoesPastTheQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.turning()
+		r.userRefusals = map[string]error{"u": fault.New(fault.Overloaded, "too many deliveries")}
+		r.budget = 1
+		var begun tries
+		var stored []job.ID
+		s := intake.Submission{Request: request("u", "k"), Direct: &begun, Stored: func(id job.ID) {
+			r.get(id)
+			if len(begun) > 0 {
+				t.Error("the turn began first")
+			}
+			stored = append(stored, id)
+		}}
+		got, err := r.intake.Submit(t.Context(), s)
+		r.ok(err)
+		synctest.Wait()
+		if !got.Direct || got.Load != (intake.Load{}) || len(stored) != 1 || len(begun) != 1 || begun[0] != got.ID || !r.get(got.ID).Job.Direct {
+			t.Errorf("%+v, told of %v, begun %v", got, stored, begun)
+		}
+		if again, err := r.intake.Submit(t.Context(), s); err != nil || !again.Duplicate || len(stored) != 1 {
+			t.Errorf("the second time: %+v, %v", again, err)
+		}
+		// The first one waits now: who comes next has to join it.
+		s.Request = request("u", "other")
+		if _, err := r.intake.Submit(t.Context(), s); !fault.Is(err, fault.Overloaded) {
+			t.Errorf("behind another job: %v", err)
+		}
+		s.DirectOnly = true
+		if _, err := r.intake.Submit(t.Context(), s); !errors.Is(err, intake.ErrNotDirect) {
+			t.Errorf("alone: %v", err)
+		}
+		if n := r.calls.Stats(); n.Backlog != 1 || n.InFlight != 0 {
+			t.Errorf("left %+v", n)
+		}
+	})
+}
+
+// A turn past the queue that was reserved for a key that turns out to be taken, or for a job that cannot be stored, is given
+// back.
+func TestATurnPastTheQueueThatIsNotNeeded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.intake.Store = hooked{Store: r.Store, insert: func(context.Context) error { return errors.New("disk on fire") }}
+		r.turning()
+		var begun tries
+		if _, err := r.intake.Submit(t.Context(), intake.Submission{Request: request("u", "k"), Direct: &begun}); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("it was answered with %v", err)
+		}
+		synctest.Wait()
+		if n := r.calls.Stats(); n != (queue.Stats{}) || len(begun) != 0 || r.bytes != 0 {
+			t.Errorf("left %+v, begun %v, %d bytes", n, begun, r.bytes)
+		}
+	})
+}
+
+// Nobody is told of a job that may leave no trace until it is known whether it does.
+func TestAKeyThatIsJustBeingTried(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.turning()
+		var begun tries
+		got, err := r.intake.Submit(t.Context(), intake.Submission{Request: request("u", "k"), Direct: &begun, DirectOnly: true})
+		r.ok(err)
+		_, err = r.submit(request("u", "k"))
+		if f := r.fails(err, fault.Unavailable); f.RetryAfter != time.Second {
+			t.Errorf("come again after %v", f.RetryAfter)
+		}
+		if s := r.get(got.ID); !s.Job.DirectOnly || !s.Job.Direct {
+			t.Errorf("%+v", s.Job)
+		}
+	})
+}

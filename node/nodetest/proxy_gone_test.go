@@ -1,0 +1,237 @@
+package nodetest_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aquifer-fleet/aquifer/node"
+	"github.com/aquifer-fleet/aquifer/node/client"
+	"github.com/aquifer-fleet/aquifer/node/nodetest"
+)
+
+// read takes so many bytes of the answer.
+func (c caller) read(n int) {
+	c.s.t.Helper()
+	if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
+		c.s.t.Fatal(err)
+	}
+}
+
+// hangUp closes the connection; what is on its way to the caller is lost.
+func (c caller) hangUp() { _ = c.Close() }
+
+// A caller who hangs up during the attempt does not start another one: its answer is stored, and delivered.
+func TestACallerWhoLeavesDuringTheAttempt(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(nodetest.Text("done").Late(2 * time.Second))
+		c := s.dial(s.node, callOf(s.submission()))
+		<-time.After(time.Second)
+		c.hangUp()
+		id := s.only().JobID
+		if got := s.settled(id); s.calls() != 1 {
+			t.Errorf("%d calls", s.calls())
+		} else {
+			tells(t, got, "completed 200: 200; delivered after 1")
+		}
+		if d := s.receiver.Of(id); len(d) != 1 || d[0].Message.Body != "done" {
+			t.Errorf("delivered %+v", d)
+		}
+	})
+}
+
+// If the attempt fails when the caller has left, the job goes on from the queue.
+func TestACallerWhoLeavesAFailedAttempt(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(nodetest.Status(503).Late(2*time.Second), nodetest.Text("done"))
+		c := s.dial(s.node, callOf(s.submission()))
+		<-time.After(time.Second)
+		c.hangUp()
+		tells(t, s.settled(s.only().JobID), "completed 200: 503 200; delivered after 1")
+	})
+}
+
+// Who leaves in the middle of the answer has not got it: it is delivered. Who reads slowly gets it, however long that takes,
+// and it is delivered to nobody else.
+func TestACallerWhoReadsSlowly(t *testing.T) {
+	for name, c := range map[string]struct {
+		stays bool
+		want  string
+	}{"stays": {true, "completed 200: 200; skipped"}, "leaves": {false, "completed 200: 200; delivered after 1"}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				const size = 3 << 20
+				s.target.Reply(nodetest.Text(strings.Repeat("x", size)))
+				slow := s.dial(s.node, callOf(s.submission()))
+				for range 10 {
+					slow.read(size / 16)
+					<-time.After(5 * time.Second)
+				}
+				if n := len(s.receiver.Requests()); n != 0 {
+					t.Errorf("%d deliveries while the caller reads", n)
+				}
+				if c.stays {
+					slow.read(size - 10*(size/16))
+				}
+				<-time.After(time.Second)
+				slow.hangUp()
+				tells(t, s.settled(s.only().JobID), c.want)
+			}, func(c *node.Config) { c.MemoryLimitMB = 0 })
+		})
+	}
+}
+
+// Callers hang up after whatever byte of an answer, or of the stream of a queued call: nothing of them stays behind, and
+// others are served.
+func TestPC08_CallersThatHangUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, then nodetest.Reply
+		events      string
+	}{
+		"answer": {nodetest.Text(strings.Repeat("answer ", 100)), nodetest.Text(strings.Repeat("answer ", 100)), ""},
+		"stream": {nodetest.Status(503), nodetest.Text("done").Late(time.Second), "upstream_overloaded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				for i := range 200 {
+					s.target.Reply(c.first, c.then)
+					caller := s.dial(s.node, callOf(s.submission()))
+					caller.read(i * 3) // either has some 700 bytes
+					caller.hangUp()
+					if c.events != "" {
+						s.node.WaitIdle()
+						<-time.After(10 * time.Second) // the breaker
+					}
+				}
+				<-time.After(time.Second)
+				for _, gauge := range []string{"aquifer_queue_in_flight", "aquifer_target_in_flight", "aquifer_http_streams", "aquifer_event_subscriptions"} {
+					if n := s.node.Gauge(gauge); n != 0 {
+						t.Errorf("%s is %v", gauge, n)
+					}
+				}
+				s.target.Reply(nodetest.Text("fine"))
+				for range 100 {
+					if r := s.call(); r.status != 200 || r.body != "fine" {
+						t.Fatalf("answered %+v", r)
+					}
+				}
+			}, takes(1000, 1))
+		})
+	}
+}
+
+// The same when all of them hang up at once, in the middle of the attempt.
+func TestPC08_CallersThatHangUpAtOnce(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(nodetest.Text("done").Late(2 * time.Second))
+		var all []caller
+		for range 200 {
+			all = append(all, s.dial(s.node, callOf(s.submission())))
+		}
+		<-time.After(time.Second)
+		if n := s.node.Gauge("aquifer_queue_in_flight"); n != 201 && n != 200 {
+			t.Errorf("%v are in flight", n)
+		}
+		for _, c := range all {
+			c.hangUp()
+		}
+		<-time.After(2 * time.Second)
+		if n := s.shows().InFlight; n != 0 {
+			t.Errorf("%d are in flight", n)
+		}
+		s.target.Reply(nodetest.Text("fine"))
+		for range 100 {
+			if r := s.call(); r.body != "fine" {
+				t.Fatalf("answered %+v", r)
+			}
+		}
+		s.node.WaitIdle()
+		if n := len(s.receiver.Requests()); n != 200 {
+			t.Errorf("%d deliveries of 200 results that nobody waited for", n)
+		}
+	}, takes(1000, 100))
+}
+
+// A call whose node dies at whatever step runs again from the queue, once, and is not lost once its target was called.
+// Whatever was recorded before the caller had it is delivered.
+func TestKL01_DeathInEveryGapOfACall(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		reply []nodetest.Reply
+	}{
+		{"answered", []nodetest.Reply{nodetest.Text("done")}},
+		{"queued", []nodetest.Reply{nodetest.Status(503), nodetest.Text("done")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			gaps := int64(1)
+			for died := true; died; gaps++ {
+				t.Run(fmt.Sprint("step ", gaps), func(t *testing.T) {
+					play(t, func(t *testing.T, s *stage) {
+						s.target.Reply(c.reply...)
+						died = dieInCall(t, s, gaps)
+					})
+				})
+			}
+			if gaps < 10 {
+				t.Errorf("there were only %d steps", gaps)
+			}
+		})
+	}
+}
+
+// dieInCall makes a call, with a death before the n-th step. It reports whether there were so many.
+func dieInCall(t *testing.T, s *stage, n int64) bool {
+	t.Helper()
+	st := &steps{s: s, by: nodetest.ProcessDeath, at: n}
+	st.arm()
+	sub := s.submission(retries(1))
+	whole := s.tryCall(sub)
+	<-time.After(10 * time.Second)
+	died := st.disarm()
+	if !died {
+		return false
+	}
+	s.node.Start()
+	s.node.WaitIdle()
+	var all []client.Job
+	for j, err := range s.node.Client().List(t.Context(), client.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s.get(j.JobID))
+	}
+	calls, delivered := s.calls(), len(s.receiver.Requests())
+	switch {
+	case len(all) == 0 && (whole || calls > 0):
+		t.Errorf("the job is lost after %d calls", calls)
+	case len(all) == 0:
+	case all[0].Status != "completed" || calls > 3:
+		t.Errorf("the job went %s after %d calls", story(all[0]), calls)
+	case !whole && delivered == 0:
+		t.Error("the result has reached nobody")
+	}
+	return died
+}
+
+// tryCall makes a call of a node that may die, and reports whether the whole result came.
+func (s *stage) tryCall(sub client.Submission) bool {
+	c, err := s.tryDial(s.node, callOf(sub))
+	if err != nil {
+		return false
+	}
+	defer c.hangUp()
+	_ = c.SetReadDeadline(time.Now().Add(9 * time.Second))
+	var got strings.Builder
+	buf := make([]byte, 4096)
+	for !strings.HasSuffix(got.String(), "\r\n\r\ndone") && !strings.Contains(got.String(), `"body":"done"`) {
+		n, err := c.Read(buf)
+		got.Write(buf[:n])
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
