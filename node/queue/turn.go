@@ -95,7 +95,7 @@ func (t *target) end(turn *Turn, v Verdict) {
 	p.sibling = nil
 	t.leave(p)
 	if v == Ended {
-		t.count(p.lane, -1)
+		t.count(p.lane, -1, p.id)
 	}
 	if next != nil {
 		next.sibling = nil
