@@ -21,11 +21,14 @@ const (
 	Assented Assent = "assented"
 	// Objected: the member has not lost it, and may have taken over what was the other node's.
 	Objected Assent = "objected"
-	// Left: the member takes nothing over any more, as it leaves or is not there.
+	// Left: the member takes nothing over any more, as it leaves.
 	Left Assent = "left"
+	// Refused: nobody listens at the member's address, so its process takes nothing over. No member says that, and it
+	// tells nothing of the next moment: there may be another process.
+	Refused Assent = "refused"
 )
 
-// AskAssent asks a member. The error tells that nothing is known of it.
+// AskAssent asks a member, and returns what it says, or Refused. The error tells that nothing is known of it.
 func (f *Forwarder) AskAssent(ctx context.Context, m Member) (Assent, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Address+AssentPath, http.NoBody)
 	if err != nil {
@@ -33,7 +36,7 @@ func (f *Forwarder) AskAssent(ctx context.Context, m Member) (Assent, error) {
 	}
 	resp, err := f.send(r, m, Call{}, Hop{From: f.self()})
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return Left, nil // its machine is there, and nobody listens
+		return Refused, nil // its machine is there
 	}
 	if err != nil {
 		return "", err

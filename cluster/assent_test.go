@@ -26,6 +26,7 @@ func TestAskAssent(t *testing.T) {
 		for name, handler := range map[string]http.HandlerFunc{
 			"an older node":   http.NotFound,
 			"another program": func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("welcome")) },
+			"what none says":  func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte(cluster.Refused)) },
 		} {
 			other.answerWith(handler)
 			if got, err := asker.AskAssent(t.Context(), m); err == nil {
@@ -37,7 +38,7 @@ func TestAskAssent(t *testing.T) {
 			t.Errorf("nobody is heard of: %q", got)
 		}
 		other.setDial(func(context.Context) error { return errors.Join(errors.New("dial"), syscall.ECONNREFUSED) })
-		if got, err := asker.AskAssent(t.Context(), m); got != cluster.Left || err != nil {
+		if got, err := asker.AskAssent(t.Context(), m); got != cluster.Refused || err != nil {
 			t.Errorf("nobody listens: %q, %v", got, err)
 		}
 	})

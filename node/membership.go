@@ -17,7 +17,6 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/egress"
 	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/job"
-	"github.com/aquifer-fleet/aquifer/node/queue"
 )
 
 // membership is the node's place in its cluster; nil for a node that is in none.
@@ -37,8 +36,8 @@ type membership struct {
 	peers     *egress.Client
 }
 
-// newMembership returns the place that the configuration gives the node, which has so many tenants as calls tells.
-func (n *Node) newMembership(calls *queue.Queue) (*membership, error) {
+// newMembership returns the place that the configuration gives the node, which works for whom w tells.
+func (n *Node) newMembership(w *working) (*membership, error) {
 	c := n.cfg.Cluster
 	if !c.Enabled {
 		return nil, nil //nolint:nilnil // a node that is alone has none
@@ -51,7 +50,7 @@ func (n *Node) newMembership(calls *queue.Queue) (*membership, error) {
 	if !m.seal.Enforced() {
 		n.deps.Logger.Warn("AQUIFER_PEER_SECRET is not set: whoever reaches this node can speak for another one")
 	}
-	if err := n.see(m, calls); err != nil {
+	if err := n.see(m, w); err != nil {
 		return nil, err
 	}
 	// Peers may be anywhere, also where jobs must not be sent to.
@@ -68,12 +67,12 @@ func (n *Node) newMembership(calls *queue.Queue) (*membership, error) {
 }
 
 // see makes the view of the membership.
-func (n *Node) see(m *membership, calls *queue.Queue) error {
+func (n *Node) see(m *membership, w *working) error {
 	switch n.cfg.Cluster.Provider {
 	case providerGossip:
-		return n.seeByGossip(m, calls)
+		return n.seeByGossip(m, w)
 	case providerValkey:
-		return n.seeInValkey(m, calls)
+		return n.seeInValkey(m, w)
 	}
 	listed, err := n.cfg.Cluster.members()
 	if err != nil {
@@ -87,14 +86,14 @@ func (n *Node) see(m *membership, calls *queue.Queue) error {
 	return err
 }
 
-func (n *Node) seeByGossip(m *membership, calls *queue.Queue) error {
+func (n *Node) seeByGossip(m *membership, w *working) error {
 	c := n.cfg.Cluster
 	keys, err := c.keys()
 	if err != nil {
 		return err
 	}
 	v, err := gossip.New(gossip.Config{
-		Self: c.self(), Bind: c.GossipBind, Advertise: c.GossipAdvertise, Join: c.Join, Keys: keys, Load: calls.Tenants,
+		Self: c.self(), Bind: c.GossipBind, Advertise: c.GossipAdvertise, Join: c.Join, Keys: keys, Load: w.users,
 	}, gossip.Deps{Network: n.deps.Gossip, Logger: n.deps.Logger, Registerer: n.deps.Registry})
 	if err != nil {
 		return err
@@ -103,7 +102,7 @@ func (n *Node) seeByGossip(m *membership, calls *queue.Queue) error {
 	return nil
 }
 
-func (n *Node) seeInValkey(m *membership, calls *queue.Queue) error {
+func (n *Node) seeInValkey(m *membership, w *working) error {
 	c := n.cfg.Cluster
 	l, err := link.New(link.Config{
 		Target:  link.Target{URL: c.ValkeyURL, CAFile: n.cfg.Valkey.CAFile},
@@ -118,7 +117,7 @@ func (n *Node) seeInValkey(m *membership, calls *queue.Queue) error {
 		Ask: func(ctx context.Context, peer cluster.Member) (cluster.Assent, error) {
 			return m.forwarder.AskAssent(ctx, peer)
 		},
-		Load: calls.Tenants, Logger: n.deps.Logger, Registerer: n.deps.Registry,
+		Busy: w.on, Work: w.all, Load: w.users, Logger: n.deps.Logger, Registerer: n.deps.Registry,
 	})
 	if err != nil {
 		l.Close()

@@ -96,9 +96,9 @@ func (r *recovery) pending(ctx context.Context) (int, error) {
 			return n, err
 		}
 		if d.Kind == store.DueDelivery {
-			r.deliveries.RestoreWaiting(d.Lane)
+			r.deliveries.RestoreWaiting(d.Lane, d.ID)
 		} else {
-			r.calls.RestoreWaiting(d.Lane)
+			r.calls.RestoreWaiting(d.Lane, d.ID)
 		}
 		n++
 	}

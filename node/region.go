@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/aquifer-fleet/aquifer/cluster/valkey/link"
 	"github.com/aquifer-fleet/aquifer/node/drain"
@@ -66,23 +65,12 @@ func (r *region) close() {
 	r.Close()
 }
 
-// remindPause is how long the region is left alone between two looks at whether it has forgotten.
-const remindPause = time.Second
-
-// remind tells once more of the jobs that are left: at the start, as the last process may have died before it was heard,
-// and whenever Valkey may have lost what it was told. It begins anew after a failure, so that no reading of the store
-// stays open while Valkey is away.
+// remind tells once more of the jobs that are left, whenever that is due, until ctx ends.
 func (r *region) remind(ctx context.Context, s store.Store) error {
-	if r == nil {
-		return nil
-	}
-	for due := true; ctx.Err() == nil; pause(ctx, remindPause) {
-		lost, err := r.Lost(ctx)
-		if err != nil {
-			continue // who does not answer now is asked again
-		}
-		due = due || lost
-		due = due && r.Remind(ctx, snapshots(ctx, s, left(ctx, s))) != nil
+	if r != nil {
+		reminder{lost: r.Lost, tell: func(ctx context.Context) error {
+			return r.Remind(ctx, snapshots(ctx, s, left(ctx, s)))
+		}}.run(ctx)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (n *Node) assemble(ctx context.Context, port string) (_ *parts, err error) 
 	p.ending = n.newEnding(p)
 	p.agenda = n.newAgenda(p)
 	p.inbound = n.newInbound(p.calls)
-	if p.cluster, err = n.newMembership(p.calls); err != nil {
+	if p.cluster, err = n.newMembership(&working{calls: p.calls, deliveries: p.deliveries, store: p.store}); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: %w", err), p.close())
 	}
 	p.regime.divide(p.cluster.nodes())

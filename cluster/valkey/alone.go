@@ -59,7 +59,8 @@ func (v *View) ask(ctx context.Context) {
 	}
 }
 
-// askOne returns the word of one member; empty if it has none. One that has left need not be there any more.
+// askOne returns the word of one member; empty if it has none. One that has said that it leaves need not be there any
+// more. That its port was closed counts for this time only: who listens there next may reach Valkey.
 func (v *View) askOne(ctx context.Context, m cluster.Member) cluster.Assent {
 	word, err := v.cfg.Ask(ctx, m)
 	switch _, left := v.left.Load(m.ID); {
@@ -68,6 +69,7 @@ func (v *View) askOne(ctx context.Context, m cluster.Member) cluster.Assent {
 	case err != nil:
 		v.cfg.Logger.DebugContext(ctx, "member does not say whether it reaches valkey", "member", m.ID, "error", err)
 		return ""
+	case word == cluster.Refused:
 	case word == cluster.Left:
 		v.left.Store(m.ID, nil)
 	default:

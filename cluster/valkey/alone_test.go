@@ -257,6 +257,19 @@ func TestSomeLeave(t *testing.T) {
 	f.nodes["a"].stale(true)
 }
 
+// TestSomeRefuse: a port that is closed promises for the moment only. There may be a new process, which is not heard and
+// takes over.
+func TestSomeRefuse(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a", "b")
+	f.says("b", cluster.Refused, nil)
+	f.server.Kill()
+	f.settledFor(outage, "a")
+	f.nodes["a"].stale(true)
+	f.says("b", "", errors.New("no answer"))
+	f.nodes["a"].unsettled("has not answered for " + short.String())
+}
+
 // TestOneIsBackFirst: who reaches Valkey again before the others takes nothing over as long as they rely on its word, and
 // they do so no longer than that.
 func TestOneIsBackFirst(t *testing.T) {

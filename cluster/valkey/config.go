@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"time"
@@ -38,6 +39,9 @@ type Config struct {
 	// Busy reports whether this node has unfinished work of a routing key, which then stays with it. It is
 	// not asked for keys of more than 128 bytes. nil: a tenant is active only by its requests.
 	Busy func(key string) bool
+	// Work iterates over routing keys of which this node has unfinished work, also from before it started or from another
+	// node. Those that Valkey takes for its own stay with it, though nobody has asked for them here. nil: there are none.
+	Work func() iter.Seq[string]
 	// Ask asks another member whether this node may go on without Valkey; nil: it may not. The context bounds the wait.
 	Ask func(ctx context.Context, m cluster.Member) (cluster.Assent, error)
 	// Load is how many tenants the node works for, also those that it had before it started; nil: those

@@ -12,6 +12,9 @@ import (
 // batch is how many tenants one call renews or releases: few enough not to hold up Valkey.
 const batch = 256
 
+// adoptions is how often in the life of an assignment the node looks for tenants that it works for and does not know.
+const adoptions = 4
+
 // errPromised is why an answer of Valkey counts for nothing.
 var errPromised = errors.New("the node has promised meanwhile to take nothing over")
 
@@ -146,6 +149,34 @@ func (v *View) renew(ctx context.Context, now time.Time) {
 	for list := range slices.Chunk(idle, batch) {
 		v.end(ctx, list, now)
 	}
+	v.adopt(ctx, now)
+}
+
+// adopt keeps tenants that the node works for and nobody has asked for here: those from before it started, and from
+// another node. Only those are its own that Valkey takes for such.
+func (v *View) adopt(ctx context.Context, now time.Time) {
+	if v.cfg.Work == nil || now.Before(v.adopting) {
+		return
+	}
+	for list := range slices.Chunk(v.tenants.strays(v.cfg.Work()), batch) {
+		names := make([]string, len(list))
+		for i, key := range list {
+			names[i] = hashOf(key)
+		}
+		v.placing.RLock()
+		own, err := v.store.renew(ctx, v.cfg.Self.ID, names, v.cfg.assignmentTTL(), false)
+		for i := range list {
+			if err == nil && own[i] == 1 {
+				v.tenants.place(list[i], names[i], v.cfg.Self.ID, now)
+			}
+		}
+		v.placing.RUnlock()
+		if err != nil {
+			v.failed(ctx, "renew", err)
+			return
+		}
+	}
+	v.adopting = now.Add(v.cfg.Idle / adoptions)
 }
 
 // end releases idle tenants. If that fails, their assignments end by themselves.

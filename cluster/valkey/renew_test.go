@@ -1,8 +1,12 @@
 package valkey_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,6 +92,48 @@ func TestRenewal(t *testing.T) {
 	busy.Store(false)
 	valkeytest.Until(t, func() error {
 		if keys, _ := s.Do("KEYS", "aqueduct:assignment:*").AsStrSlice(); len(keys) != 0 {
+			return errors.New("an idle tenant is not given up")
+		}
+		return nil
+	})
+}
+
+// TestWorkNobodyAskedFor: a tenant of which the node has work from before its start, or from another node, stays with it
+// as long as that lasts, if it was given to it. One of another node, or of none, stays as it is.
+func TestWorkNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	f := fakes{valkeytest.Start(t), t}
+	f.put("b", "active", 10, 0)
+	names := map[string]string{}
+	for key, owner := range map[string]string{"mine": "a", "theirs": "b", "nobodys": ""} {
+		sum := sha256.Sum256([]byte(key))
+		names[key] = "aqueduct:assignment:" + hex.EncodeToString(sum[:])
+		if owner != "" {
+			f.Do("SET", names[key], owner, "PX", "3000")
+		}
+	}
+	var works atomic.Bool
+	works.Store(true)
+	c := config(t, f.URL(), member("a", 10))
+	c.Idle = time.Second
+	c.Busy = func(string) bool { return works.Load() }
+	c.Work = func() iter.Seq[string] { return slices.Values([]string{"mine", "theirs", "nobodys"}) }
+	start(t, c)
+	valkeytest.Until(t, func() error {
+		if f.Get(names["theirs"]) != "" {
+			return errors.New("the work has made another node's tenant last")
+		}
+		return nil
+	})
+	if got := f.Get(names["mine"]); got != "a" {
+		t.Errorf("the node has lost its tenant to %q", got)
+	}
+	if got := f.Get(names["nobodys"]); got != "" {
+		t.Errorf("a tenant of nobody's went to %q", got)
+	}
+	works.Store(false)
+	valkeytest.Until(t, func() error {
+		if f.Get(names["mine"]) != "" {
 			return errors.New("an idle tenant is not given up")
 		}
 		return nil

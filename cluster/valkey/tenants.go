@@ -1,6 +1,8 @@
 package valkey
 
 import (
+	"iter"
+	"slices"
 	"sync"
 	"time"
 )
@@ -158,6 +160,17 @@ func (t *tenants) due(now time.Time) (active, quiet []mine, takeBack bool) {
 // works reports whether the node has unfinished work of a tenant.
 func (t *tenants) works(m mine) bool {
 	return t.busy != nil && m.kept[:min(1, len(m.kept))] != "\x00" && t.busy(m.kept)
+}
+
+// strays returns those of some routing keys that are not known to be the node's own.
+func (t *tenants) strays(keys iter.Seq[string]) []string {
+	all := slices.Collect(keys) // which may take a while
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.DeleteFunc(all, func(key string) bool {
+		known := t.byKey[kept(key)]
+		return known != nil && known.owner == t.self
+	})
 }
 
 // renewed notes which of the tenants are still the node's own, as of now.

@@ -49,6 +49,8 @@ type View struct {
 
 	left sync.Map // of ids: members that have left, since known was learned
 
+	adopting time.Time // when to look for unknown tenants again; Run's
+
 	// placing keeps the release of idle tenants apart from placements, which could be of the same ones.
 	placing sync.RWMutex
 }

@@ -131,7 +131,7 @@ func (r *rig) retry(due, deadline time.Time) *job.Job {
 		r.t.Fatal("no retry")
 	}
 	r.ok(r.Retry(r.t.Context(), got.Entry, next))
-	r.calls.RestoreWaiting(j.Lane())
+	r.calls.RestoreWaiting(j.Lane(), j.ID)
 	return j
 }
 
@@ -145,7 +145,7 @@ func (r *rig) owed(due time.Time) *job.Job {
 	e, err := r.Finish(r.t.Context(), store.Finish{Job: j, Next: next})
 	r.ok(err)
 	r.ok(r.Postpone(r.t.Context(), e, job.Webhook{State: job.WebhookPending, Attempts: 1, DueAt: due.UnixMilli()}))
-	r.deliveries.RestoreWaiting(j.WebhookLane())
+	r.deliveries.RestoreWaiting(j.WebhookLane(), j.ID)
 	return j
 }
 

@@ -13,7 +13,7 @@ type Line interface {
 	// Reserve counts work that is about to stand in a lane.
 	Reserve(lane job.Lane, id job.ID) *queue.Place
 	// RestoreWaiting counts work that is about to stand among what is due.
-	RestoreWaiting(lane job.Lane)
+	RestoreWaiting(lane job.Lane, id job.ID)
 	// Gone takes work from the count that does not stand among what is due after all.
 	Gone(lane job.Lane, id job.ID)
 }
@@ -46,7 +46,7 @@ func (l *Lines) expect(h store.Handed) coming {
 	if lane := h.Place().Lane; h.DueAt() == 0 {
 		c.place = l.of(h).Reserve(lane, h.Job.ID)
 	} else {
-		l.of(h).RestoreWaiting(lane)
+		l.of(h).RestoreWaiting(lane, h.Job.ID)
 	}
 	return c
 }

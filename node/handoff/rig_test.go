@@ -143,9 +143,9 @@ func (n *node) start() {
 			n.w.t.Fatal(err)
 		}
 		if d.Kind == store.DueCall {
-			n.calls.RestoreWaiting(d.Lane)
+			n.calls.RestoreWaiting(d.Lane, d.ID)
 		} else {
-			n.deliveries.RestoreWaiting(d.Lane)
+			n.deliveries.RestoreWaiting(d.Lane, d.ID)
 		}
 	}
 	lines := handoff.Lines{Calls: n.calls, Deliveries: n.deliveries, Wake: n.wake}

@@ -21,7 +21,7 @@ func (q *Queue) Direct(l job.Lane, id job.ID) *Place {
 	}
 	t.pace.Budget().Take(now)
 	ln := t.lane(l.Tenant)
-	t.count(ln, +1)
+	t.count(ln, +1, id)
 	p := t.reserve(ln, id)
 	p.direct = true
 	t.direct++

@@ -122,7 +122,7 @@ func (w *world) restore(n int) {
 		w.queue.Restore(x.Entry)
 		w.ids++
 		w.works = append(w.works, &work{Entry: job.Entry{Lane: l, ID: id(w.ids)}, phase: atDue})
-		w.queue.RestoreWaiting(l)
+		w.queue.RestoreWaiting(l, id(w.ids))
 	}
 }
 

@@ -41,7 +41,7 @@ func (q *Queue) Reserve(l job.Lane, id job.ID) *Place {
 	t := q.lock(l.Target)
 	defer t.mu.Unlock()
 	ln := t.lane(l.Tenant)
-	t.count(ln, +1)
+	t.count(ln, +1, id)
 	return t.reserve(ln, id)
 }
 
@@ -51,7 +51,7 @@ func (q *Queue) Join(l job.Lane, id job.ID) (*Place, Load) {
 	t := q.lock(l.Target)
 	defer t.mu.Unlock()
 	ln := t.lane(l.Tenant)
-	t.count(ln, +1)
+	t.count(ln, +1, id)
 	return t.reserve(ln, id), t.load(ln)
 }
 
@@ -112,7 +112,7 @@ func (p *Place) Cancel() {
 		t.q.counts.leave()
 	}
 	if !p.resumed {
-		t.count(ln, -1)
+		t.count(ln, -1, job.ID{})
 	}
 	t.tidy(ln)
 }
@@ -123,7 +123,7 @@ func (q *Queue) Restore(e job.Entry) {
 	t := q.lock(e.Lane.Target)
 	defer t.mu.Unlock()
 	ln := t.lane(e.Lane.Tenant)
-	t.count(ln, +1)
+	t.count(ln, +1, e.ID)
 	q.counts.come()
 	if ln.more || len(ln.window) >= q.cfg.Window {
 		ln.more = true
@@ -132,11 +132,11 @@ func (q *Queue) Restore(e job.Entry) {
 	t.admit(ln, e)
 }
 
-// RestoreWaiting counts work of a lane that the last process left among what is due.
-func (q *Queue) RestoreWaiting(l job.Lane) {
+// RestoreWaiting counts a job of a lane that the last process left among what is due.
+func (q *Queue) RestoreWaiting(l job.Lane, id job.ID) {
 	t := q.lock(l.Target)
 	defer t.mu.Unlock()
-	t.count(t.lane(l.Tenant), +1)
+	t.count(t.lane(l.Tenant), +1, id)
 }
 
 // enter puts a pushed place where it belongs: into the window, or back to where there is only the

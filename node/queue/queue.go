@@ -89,7 +89,7 @@ func New(cfg Config) *Queue {
 	q := &Queue{cfg: cfg, epoch: time.Now(), targets: map[string]*target{}, pruneAt: maxIdleTargets, workers: newWorkers()}
 	q.counts.metrics = newMetrics(q)
 	if cfg.CountTenants {
-		q.tenants = &tenants{backlog: map[job.Tenant]int{}}
+		q.tenants = newTenants()
 	}
 	return q
 }

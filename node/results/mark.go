@@ -23,8 +23,10 @@ type mark struct {
 
 func newMark(prefix string) mark { return mark{name: prefix + "mark:" + rand.Text()} }
 
-// Lost reports whether Valkey may have lost something that it was told before the last call; true for the first one that
-// Valkey answers. An error says nothing. The calls come one after another, the more often the sooner a loss shows.
+// Lost reports whether there may be something that Valkey does not know: because it has lost what it was told before the
+// last call, or because it was not told, as too much waited. The latter is said when there is room again. It is true for
+// the first call that Valkey answers. An error says nothing. The calls come one after another, the more often the sooner a
+// loss shows.
 func (r *Region) Lost(ctx context.Context) (bool, error) {
 	m := &r.mark
 	next := strconv.FormatUint(m.number+1, 10)
@@ -36,5 +38,7 @@ func (r *Region) Lost(ctx context.Context) (bool, error) {
 	}
 	last := strconv.FormatUint(m.number, 10)
 	m.number++
-	return found != last && found != next, nil // next is there if only its answer was lost
+	gone := found != last && found != next // next is there if only its answer was lost
+	owed := r.waiting.roomy() && r.owing.Swap(false)
+	return gone || owed, nil
 }

@@ -29,7 +29,7 @@ func newMetrics(r prometheus.Registerer, waiting *backlog) *metrics {
 		}, []string{"outcome"}),
 		records: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "aquifer_remote_records_total",
-			Help: "What keys became and jobs answered, by whether Valkey has it: written, or dropped because too much waited.",
+			Help: "What keys became and jobs answered, by whether Valkey has it: written, or dropped, whole or without the answer, because too much waited.",
 		}, []string{"outcome"}),
 	}
 	for _, outcome := range []string{claimed, duplicate, contended, failed} {

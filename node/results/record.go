@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -14,8 +13,9 @@ import (
 )
 
 const (
-	// maxWaiting bounds what waits for Valkey, in bytes.
-	maxWaiting = 32 << 20
+	// maxClaims and maxResults bound what waits for Valkey, in bytes: what keys became, and what jobs answered.
+	maxClaims  = 16 << 20
+	maxResults = 16 << 20
 	// batchBytes and batchSize bound one call of the writer.
 	batchBytes = 1 << 20
 	batchSize  = 256
@@ -43,11 +43,24 @@ type record struct {
 	again job.ID
 }
 
-func (r record) size() int {
-	return len(r.key) + len(r.entry) + len(r.resultKey) + len(r.result) + overhead
+// weight is what a record takes of the room for those that wait.
+func (r record) weight() weight {
+	w := weight{claims: len(r.key) + len(r.entry), results: len(r.resultKey) + len(r.result)}
+	if r.key == "" {
+		w.results += overhead
+	} else {
+		w.claims += overhead
+	}
+	return w
 }
 
-// Stored tells that the job of a claimed key is stored here. It does not wait.
+func (r record) size() int {
+	w := r.weight()
+	return w.claims + w.results
+}
+
+// Stored tells that the job of a claimed key is stored here. It does not wait. If too much waits for Valkey already, the
+// region is not told, and Lost says so when it can be.
 func (r *Region) Stored(j *job.Job) {
 	if rec, ok := r.storedRecord(j); ok {
 		r.write(rec)
@@ -55,10 +68,12 @@ func (r *Region) Stored(j *job.Job) {
 }
 
 // Ended tells that a job has ended, with the whole body of its answer if the one in s is cut and the whole one
-// is at hand, else nil. It does not wait. A job that runs another one again has no key, and is not told of.
+// is at hand, else nil. It does not wait. A job that runs another one again has no key, and is not told of. If too
+// much waits for Valkey already, the answer is left out first, and Lost says of either that there is something to tell.
 func (r *Region) Ended(s job.Snapshot, payload []byte) {
-	if rec, ok := r.endedRecord(s, payload); ok {
-		r.write(rec)
+	rec, ok := r.endedRecord(s, payload)
+	if ok && !r.write(rec) && rec.key != "" && rec.result != "" {
+		r.waiting.add(r.endedClaim(s))
 	}
 }
 
@@ -119,10 +134,21 @@ func (r *Region) endedRecord(s job.Snapshot, payload []byte) (record, bool) {
 	return rec, true
 }
 
-func (r *Region) write(rec record) {
-	if !r.waiting.add(rec) {
-		r.metrics.records.WithLabelValues(dropped).Inc()
+// endedClaim tells what the key of an ended job became, and names no answer.
+func (r *Region) endedClaim(s job.Snapshot) record {
+	e := r.entryOf(s.Job, s.State.Phase())
+	e.ResultKey = ""
+	return record{key: r.key(s.Job.Request.Key()), entry: marshal(e), ttl: r.cfg.TTL}
+}
+
+// write has a record written, and reports whether there was room for it.
+func (r *Region) write(rec record) bool {
+	if r.waiting.add(rec) {
+		return true
 	}
+	r.metrics.records.WithLabelValues(dropped).Inc()
+	r.owing.Store(true)
+	return false
 }
 
 // Run writes what it is told until ctx ends, and then for a moment what still waits.
@@ -228,76 +254,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
-}
-
-// backlog is what waits to be written, in order.
-//
-// mu guards list and bytes.
-type backlog struct {
-	limit int           // bytes
-	more  chan struct{} // has one when something was added
-
-	mu    sync.Mutex
-	list  []record
-	bytes int
-}
-
-func newBacklog(limit int) *backlog { return &backlog{limit: limit, more: make(chan struct{}, 1)} }
-
-// add reports whether there was room for a record.
-func (b *backlog) add(rec record) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.bytes+rec.size() > b.limit {
-		return false
-	}
-	b.list = append(b.list, rec)
-	b.bytes += rec.size()
-	select {
-	case b.more <- struct{}{}:
-	default:
-	}
-	return true
-}
-
-// first returns as many of the first records as one call writes.
-func (b *backlog) first() []record {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n, bytes := 0, 0
-	for n < len(b.list) && n < batchSize && (n == 0 || bytes+b.list[n].size() <= batchBytes) {
-		bytes += b.list[n].size()
-		n++
-	}
-	return b.list[:n:n]
-}
-
-// drop removes the first n records.
-func (b *backlog) drop(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range n {
-		b.bytes -= b.list[i].size()
-		b.list[i] = record{} // its texts may go
-	}
-	b.list = b.list[n:]
-	if len(b.list) == 0 {
-		b.list = nil
-	}
-}
-
-// clear removes all and returns how many there were.
-func (b *backlog) clear() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := len(b.list)
-	b.list, b.bytes = nil, 0
-	return n
-}
-
-// size is how many bytes wait.
-func (b *backlog) size() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes
 }

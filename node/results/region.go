@@ -3,6 +3,7 @@ package results
 import (
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,6 +55,7 @@ type Region struct {
 	asking, recording *link.Link
 	abandon           *valkey.Lua
 	waiting           *backlog
+	owing             atomic.Bool // something was dropped that Lost has not told of
 	mark              mark
 	metrics           *metrics
 }
@@ -70,7 +72,7 @@ func New(c Config) (*Region, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err1
 	}
-	waiting := newBacklog(maxWaiting)
+	waiting := newBacklog(maxClaims, maxResults)
 	return &Region{
 		cfg: c, asking: asking, recording: recording, waiting: waiting, metrics: newMetrics(c.Registerer, waiting),
 		mark: newMark(c.Prefix), abandon: valkey.NewLuaScriptRetryable(abandonScript),

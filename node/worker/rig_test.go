@@ -195,7 +195,7 @@ func (r *rig) recover() {
 		if d.Kind == store.DueDelivery {
 			q = r.deliveries
 		}
-		q.RestoreWaiting(d.Lane)
+		q.RestoreWaiting(d.Lane, d.ID)
 	}
 }
 

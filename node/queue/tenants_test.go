@@ -1,0 +1,71 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/aquifer-fleet/aquifer/node/job"
+)
+
+// Users are told apart whatever API keys they use, as soon as one job of each tenant has told whose it is; and they are
+// busy as long as any of their work is, wherever it waits.
+func TestUsersWithWork(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var fates []Verdict
+		q := newRig(Config{Window: 2, CountTenants: true, Settings: settings(1000, 1), Runner: runner(func(*Turn) Verdict {
+			v := fates[0]
+			fates = fates[1:]
+			return v
+		})})
+		const ada, other, bob = 1, 2, 3
+		is := func(users int, adas, bobs bool) {
+			t.Helper()
+			if n, a, b := q.Users(), q.Works("ada"), q.Works("bob"); n != users || a != adas || b != bobs {
+				t.Errorf("%d users, ada %v, bob %v; want %d, %v, %v", n, a, b, users, adas, bobs)
+			}
+		}
+		name := func() {
+			t.Helper()
+			for who, id := range q.Unnamed(10) {
+				if id.IsZero() {
+					t.Errorf("no job of %x", who)
+				}
+				q.Name(who, map[job.Lane]string{laneOf("x", ada): "ada", laneOf("x", other): "ada", laneOf("x", bob): "bob"}[job.Lane{Target: "http://x", Tenant: who}])
+			}
+		}
+		is(0, false, false)
+		for i := range 5 { // more than the window, as after a restart
+			q.Restore(q.disk.insert(laneOf("x", ada), id(100+i)))
+		}
+		q.RestoreWaiting(laneOf("y", other), id(200))
+		is(2, false, false)
+		if n := len(q.Unnamed(1)); n != 1 {
+			t.Errorf("%d tenants without a name, want 1", n)
+		}
+		name()
+		is(1, true, false)
+		q.Reserve(laneOf("y", bob), id(300)).Cancel()
+		if n := len(q.Unnamed(10)); n != 0 {
+			t.Errorf("%d tenants without a name and without work", n)
+		}
+		q.Name(laneOf("y", bob).Tenant, "bob")
+		is(1, true, false)
+		q.add(laneOf("y", bob), 1)
+		name()
+		is(2, true, true)
+
+		fates = []Verdict{Ended, Ended, Ended, Ended, Ended, Ended}
+		stop := q.start(t)
+		if err := q.WaitIdle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		is(1, true, false) // what waits for a retry
+		q.Gone(laneOf("y", other), id(200))
+		is(0, false, false)
+		q.add(job.Lane{Target: "http://x"}, 1)
+		is(1, true, true) // as it may be anybody's
+		if n := len(q.Unnamed(10)); n != 0 {
+			t.Errorf("those that share a lane are %d tenants", n)
+		}
+	})
+}

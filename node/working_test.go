@@ -1,0 +1,80 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aquifer-fleet/aquifer/cluster"
+	"github.com/aquifer-fleet/aquifer/cluster/valkey/valkeytest"
+)
+
+// A tenant whose jobs wait here stays this node's, though nobody asks for it, also after a restart; and it is one tenant,
+// whatever API keys it uses.
+func TestTenantsWithWorkStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.node("a", "AQUIFER_REMOTE_IDEMPOTENCY_ENABLED=false", "AQUIFER_REMOTE_RESULT_ENABLED=false", "AQUIFER_SHARED_IDEMPOTENCY_ENABLED=true",
+		"AQUIFER_CLUSTER_ENABLED=true", "AQUIFER_CLUSTER_PROVIDER=valkey", "AQUIFER_CLUSTER_SELF_ID=a", "AQUIFER_CLUSTER_SELF_ADDR=http://127.0.0.1:1",
+		"AQUIFER_CLUSTER_HEARTBEAT_SECONDS=1", "AQUIFER_CLUSTER_INSTANCE_TTL_SECONDS=60", "AQUIFER_CLUSTER_ASSIGNMENT_IDLE_SECONDS=1", "AQUIFER_CLUSTER_VALKEY_TIMEOUT_MS=10000")
+	target := strings.TrimPrefix(w.target.URL, "http://")
+	if got := a.ask(http.MethodPost, "/targets/"+target+"/pause", ""); got.code != 200 {
+		t.Fatalf("answered %s", got.body)
+	}
+	submit := func(user, scope, key, headers string) {
+		t.Helper()
+		valkeytest.Until(t, func() error {
+			got := a.ask(http.MethodPost, "/jobs", fmt.Sprintf(`{"user_id":%q,"idempotency_scope":%q,"idempotent_key":%q,"method":"POST",`+
+				`"url":"%s/","webhook_url":"%s/","headers":{%s}}`, user, scope, key, w.target.URL, w.receiver.URL, headers))
+			if got.code != 201 {
+				return errors.New(got.body)
+			}
+			return nil
+		})
+	}
+	submit("ada", "user", "1", `"X-Api-Key":"one"`)
+	submit("ada", "user", "2", `"X-Api-Key":"two"`)
+	submit("bob", "shared", "3", "")
+	name := func(key string) string {
+		sum := sha256.Sum256([]byte(key))
+		return "aqueduct:assignment:" + hex.EncodeToString(sum[:])
+	}
+	waiting := []string{name("ada"), name(cluster.SharedKey("3"))}
+	outlive := func() { // longer than an assignment lives that nobody renews
+		t.Helper()
+		for range 6 {
+			before := w.Get("aqueduct:instance:a")
+			valkeytest.Until(t, func() error {
+				if w.Get("aqueduct:instance:a") == before {
+					return errors.New("no new heartbeat")
+				}
+				return nil
+			})
+		}
+		for _, key := range waiting {
+			if got := w.Get(key); got != "a" {
+				t.Errorf("%s belongs to %q", key, got)
+			}
+		}
+	}
+	outlive()
+	a.stop()
+	waiting = slices.Delete(waiting, 1, 2) // whose it is only its next request tells
+	a.start()
+	outlive()
+	until(t, `"active_users":2`, func() string { return w.Get("aqueduct:instance:a") })
+	if got := a.ask(http.MethodPost, "/targets/"+target+"/resume", ""); got.code != 200 {
+		t.Fatalf("answered %s", got.body)
+	}
+	valkeytest.Until(t, func() error {
+		if keys, _ := w.Do("KEYS", "aqueduct:assignment:*").AsStrSlice(); len(keys) != 0 {
+			return fmt.Errorf("idle tenants are not given up: %q", keys)
+		}
+		return nil
+	})
+}
