@@ -71,6 +71,9 @@ func (c *Config) peerBodyBytes() int64 {
 	return c.MaxBodyBytes + c.MaxResponseBytes + rest
 }
 
+// alone reports whether there is nobody to hand work over to.
+func (m *moving) alone() bool { return m == nil || !m.giver.Peers.Anybody() }
+
 // resume goes on with what the last process was handing over, until ctx ends.
 func (m *moving) resume(ctx context.Context) error {
 	if m == nil {

@@ -1,6 +1,7 @@
 package nodetest_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,4 +46,32 @@ func TestWhoRefusesAHandOverStaysAnOwner(t *testing.T) {
 		owner.Start()
 		r.runOnce(append(ids, id))
 	})
+}
+
+// The last node of a cluster has nobody to hand work to: it goes on with what is due until that is done.
+func TestTheLastNodeSettlesWhatIsDue(t *testing.T) {
+	for name, size := range map[string]int{"the last one": 2, "the only one": 1} {
+		t.Run(name, func(t *testing.T) {
+			together(t, "gossip", size, func(t *testing.T, r *region) {
+				r.target.Reply(nodetest.Text("done").Late(2 * time.Second))
+				for _, n := range r.nodes[1:] {
+					n.Stop()
+				}
+				var ids []string
+				for i := range 5 {
+					ids = append(ids, r.at(r.node, r.submission(user(fmt.Sprint("user-", i)))))
+				}
+				if took := r.node.Stop(); took < 10*time.Second || took > 15*time.Second {
+					t.Errorf("stopping took %v, want the time of five calls after another", took)
+				}
+				r.node.Start()
+				for _, id := range ids {
+					tells(t, r.get(id), "completed 200: 200; delivered after 1")
+				}
+				if n := r.calls(); n != len(ids) {
+					t.Errorf("%d calls for %d jobs", n, len(ids))
+				}
+			}, takes(100, 1))
+		})
+	}
 }
