@@ -15,7 +15,7 @@ type Placement interface {
 	// costs a few hashes. Place returns false when it cannot tell in the little time that it takes
 	// for itself; the first of the ranked is the owner then.
 	Place(ctx context.Context, key string, rank func() []Member) (Member, bool)
-	// Release gives up that owner has key, because it could not be reached or drains. It must come
+	// Release gives up that owner has key, because it could not be reached, drains or takes no work. It must come
 	// before the next Place, which would name the same owner again.
 	Release(ctx context.Context, key, owner string)
 }
@@ -105,6 +105,22 @@ func (o *Owners) Of(ctx context.Context, key string, tried []string) (Owner, err
 		return Owner{}, ErrNobody
 	}
 	return f.owner(ranked[0]), nil
+}
+
+// Successor returns the owner of a routing key as Of does without tried, the ids of members that do not take the work of
+// its tenant now. A Placement that names one of them for the owner gives that up, so that all nodes hear of the
+// successor. None of them is passed over because of that: they may go on with all else.
+func (o *Owners) Successor(ctx context.Context, key string, tried []string) (Owner, error) {
+	owner, err := o.Of(ctx, key, nil)
+	if err != nil || !slices.Contains(tried, owner.ID) {
+		return owner, err
+	}
+	next, err := o.Of(ctx, key, tried)
+	if err != nil || o.placement == nil {
+		return next, err
+	}
+	o.placement.Release(ctx, key, owner.ID)
+	return o.Of(ctx, key, tried)
 }
 
 // Others reports whether a member besides this node may own anything, also if it is passed over now.

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -261,6 +262,7 @@ func TestManyAndLongKeys(t *testing.T) {
 // placed is a placement that is scripted, and keeps what it was asked.
 type placed struct {
 	owner    string
+	then     string // the owner after that one is released; empty: still the same
 	ranked   []string
 	released []string
 }
@@ -272,6 +274,7 @@ func (p *placed) Place(_ context.Context, _ string, rank func() []cluster.Member
 
 func (p *placed) Release(_ context.Context, key, owner string) {
 	p.released = append(p.released, key+" "+owner)
+	p.owner = cmp.Or(p.then, p.owner)
 }
 
 func TestPlacementDecidesIfItCan(t *testing.T) {
@@ -295,5 +298,33 @@ func TestPlacementDecidesIfItCan(t *testing.T) {
 	}
 	if p.owner = ""; ownerOf(t, o, key).ID != "node-1" {
 		t.Error("the first of the ranking stands in for no placement")
+	}
+}
+
+// A placement names who has a tenant whoever was tried. Who succeeds that one has the tenant from then on, for all; and
+// nothing is given up when nobody could.
+func TestSuccessorOfWhoWasTried(t *testing.T) {
+	f := clustertest.NewFleet(clustertest.Nodes(3)...)
+	p := &placed{owner: "node-0"}
+	o := cluster.NewOwners(cluster.OwnersConfig{View: f.View("node-0"), Placement: p})
+	succeeds := func(want string, released int, tried ...string) {
+		t.Helper()
+		if got, err := o.Successor(t.Context(), "u", tried); err != nil || got.ID != want || len(p.released) != released {
+			t.Errorf("without %q: %s, %v, and released was %q", tried, got.ID, err, p.released)
+		}
+	}
+	succeeds("node-0", 0)
+	succeeds("node-0", 0, "node-1")
+	p.then = "node-2"
+	succeeds("node-2", 1, "node-1", "node-0")
+	succeeds("node-2", 1, "node-1", "node-0")
+	if got := p.released[0]; got != "u node-0" {
+		t.Errorf("released %s", got)
+	}
+	if _, err := o.Successor(t.Context(), "u", []string{"node-0", "node-1", "node-2"}); !errors.Is(err, cluster.ErrNobody) || len(p.released) != 1 {
+		t.Errorf("without all: %v, and released was %q", err, p.released)
+	}
+	if out := o.Pruned(); len(out) != 0 {
+		t.Errorf("%q are passed over", out)
 	}
 }

@@ -29,7 +29,7 @@ func (n *Node) newMoving(p *parts) (*moving, error) {
 	metrics := handoff.NewMetrics(n.deps.Registry)
 	lines := handoff.Lines{Calls: p.calls, Deliveries: p.deliveries, Wake: p.agenda.Wake}
 	giver, err := handoff.NewGiver(handoff.GiverConfig{
-		Store: p.store, Peers: owners{p.cluster}, Lines: lines, Backlog: p.backlog, Holds: p.holds,
+		Store: p.store, Unfinished: p.store.Unfinished, Peers: owners{p.cluster}, Lines: lines, Backlog: p.backlog, Holds: p.holds,
 		Transport: exchange{p.cluster.peers}, Unsent: unsent, Sign: p.cluster.seal.Sign,
 		Metrics: metrics, Logger: n.deps.Logger,
 	})
@@ -70,6 +70,9 @@ func (c *Config) peerBodyBytes() int64 {
 	}
 	return c.MaxBodyBytes + c.MaxResponseBytes + rest
 }
+
+// alone reports whether there is nobody to hand work over to.
+func (m *moving) alone() bool { return m == nil || !m.giver.Peers.Anybody() }
 
 // resume goes on with what the last process was handing over, until ctx ends.
 func (m *moving) resume(ctx context.Context) error {
@@ -131,8 +134,8 @@ func (n *Node) settleOpen(ctx context.Context, p *parts, w *work) {
 type owners struct{ *membership }
 
 // Owner is handoff.Peers.
-func (o owners) Owner(ctx context.Context, j *job.Job) (handoff.Peer, bool) {
-	owner, err := o.owners.Of(ctx, routingKey(j.Request.Key()), nil)
+func (o owners) Owner(ctx context.Context, j *job.Job, tried []string) (handoff.Peer, bool) {
+	owner, err := o.owners.Successor(ctx, routingKey(j.Request.Key()), tried)
 	if err != nil || owner.Local {
 		return handoff.Peer{}, false
 	}
@@ -147,6 +150,3 @@ func (o owners) Member(id string) (handoff.Peer, bool) {
 	peer, ok := o.view.Roster().Member(id)
 	return handoff.Peer{ID: peer.ID, Address: peer.Address}, ok
 }
-
-// Failed is handoff.Peers.
-func (o owners) Failed(ctx context.Context, peer handoff.Peer) { o.owners.Prune(ctx, peer.ID, "") }

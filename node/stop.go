@@ -107,25 +107,25 @@ func (s step) alone(log *slog.Logger) error {
 	return s.within(ctx, log)
 }
 
-// empty gives the work to others, if there are any, or lets it end, but takes no longer than limit. It returns how many
-// jobs others have now.
+// empty gives the work to others, or lets it end while there are none, but takes no longer than limit. It returns how
+// many jobs others have now.
 func (n *Node) empty(ctx context.Context, p *parts, w *work, limit time.Duration) (handed int) {
-	if p.moving == nil {
-		p.settle(ctx, limit)
-		return 0
-	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if p.moving.alone() {
+		p.settle(ctx)
+	}
+	if p.moving.alone() {
+		return 0
+	}
 	return n.handOver(ctx, p, w)
 }
 
-// settle waits until nothing is being sent, queued or owed, but no longer than limit: jobs first,
-// because each one that ends may owe a delivery. What waits for a retry does not count.
-func (p *parts) settle(ctx context.Context, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+// settle waits until nothing is being sent, queued or owed, or ctx ends: jobs first, because each one that ends may owe a
+// delivery. What waits for a retry does not count.
+func (p *parts) settle(ctx context.Context) {
 	if p.calls.WaitIdle(ctx) == nil {
-		_ = p.deliveries.WaitIdle(ctx) // at the limit the deliveries stay owed, on disk
+		_ = p.deliveries.WaitIdle(ctx) // at the end of ctx the deliveries stay owed, on disk
 	}
 }
 

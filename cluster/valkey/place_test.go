@@ -3,6 +3,7 @@ package valkey_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -248,6 +249,26 @@ func TestRelease(t *testing.T) {
 	}
 	if f.tenants(first) != 0 || f.tenants(next.ID) != 1 {
 		t.Errorf("%d and %d tenants", f.tenants(first), f.tenants(next.ID))
+	}
+}
+
+// TestSuccessor: who takes no work that is handed over loses the tenant to the next node, for all of them and not for one.
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	f := fakes{valkeytest.Start(t), t}
+	f.put("b", "active", 100, 0)
+	f.put("c", "active", 100, 0)
+	n := observer(t, f.Server, 2)
+	first := n.owner("u")
+	next, err := n.owners().Successor(t.Context(), "u", []string{first})
+	if err != nil || next.ID == first {
+		t.Fatalf("%s follows %s, %v", next.ID, first, err)
+	}
+	if f.tenants(first) != 0 || f.tenants(next.ID) != 1 || n.owner("u") != next.ID {
+		t.Errorf("%d and %d tenants, and the owner is %s", f.tenants(first), f.tenants(next.ID), n.owner("u"))
+	}
+	if _, err := n.owners().Successor(t.Context(), "u", []string{first, next.ID}); !errors.Is(err, cluster.ErrNobody) || f.tenants(next.ID) != 1 {
+		t.Errorf("nobody else: %v, and %d tenants", err, f.tenants(next.ID))
 	}
 }
 

@@ -28,12 +28,11 @@ var benchJobs = flag.Int("handoff.jobs", 10_000, "jobs that BenchmarkHandOff han
 // pair are two peers on loopback that share the tenants.
 type pair [2]handoff.Peer
 
-func (p pair) Owner(_ context.Context, j *job.Job) (handoff.Peer, bool) {
+func (p pair) Owner(_ context.Context, j *job.Job, _ []string) (handoff.Peer, bool) {
 	return p[j.Request.UserID[0]%2], true
 }
-func (p pair) Member(id string) (handoff.Peer, bool)    { return p[id[0]%2], true }
-func (p pair) Anybody() bool                            { return true }
-func (p pair) Failed(_ context.Context, _ handoff.Peer) {}
+func (p pair) Member(id string) (handoff.Peer, bool) { return p[id[0]%2], true }
+func (p pair) Anybody() bool                         { return true }
 
 func openBench(b *testing.B) *pebblestore.Store {
 	b.Helper()
@@ -98,7 +97,7 @@ func BenchmarkHandOff(b *testing.B) {
 			peers[i] = handoff.Peer{ID: fmt.Sprint(i), Address: server.URL}
 		}
 		transport := new(http.Transport)
-		giver, err := handoff.NewGiver(handoff.GiverConfig{Store: giving, Peers: peers, Transport: transport, Logger: log, Backlog: func() int { return 0 }})
+		giver, err := handoff.NewGiver(handoff.GiverConfig{Store: giving, Unfinished: giving.Unfinished, Peers: peers, Transport: transport, Logger: log, Backlog: func() int { return 0 }})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -5,16 +5,14 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
-// Offerer is what a giver needs of the job store.
+// Offerer is the part of the job store that keeps what is offered.
 type Offerer interface {
-	Unfinished(ctx context.Context) iter.Seq2[store.Handed, error]
 	Offer(ctx context.Context, peer string, work []store.Handed) ([]store.Handed, error)
 	Offers(ctx context.Context) iter.Seq2[store.Offered, error]
 	Keep(ctx context.Context, peer string, work []store.Handed) ([]store.Handed, error)
@@ -29,20 +27,22 @@ type Peer struct {
 
 // Peers says who the other nodes are. It is safe for concurrent use.
 type Peers interface {
-	// Owner returns the node that owns the tenant of a job when this one does not; false if there is none.
-	Owner(ctx context.Context, j *job.Job) (Peer, bool)
+	// Owner returns the node that owns the tenant of a job when neither this one does nor one of tried, the ids of those
+	// that take no work now; false if there is none. Where nodes share a note of who owns the tenant, none of tried
+	// stands there afterwards. Otherwise nobody is to think less of tried: they go on with what they have.
+	Owner(ctx context.Context, j *job.Job, tried []string) (Peer, bool)
 	// Anybody reports whether there is a node that may own anything when this one does not.
 	Anybody() bool
 	// Member returns the node of an id; false if it is not there now.
 	Member(id string) (Peer, bool)
-	// Failed is told that a peer could not be reached or takes no work.
-	Failed(ctx context.Context, p Peer)
 }
 
 // GiverConfig is what a Giver is built from. All is required, but for what has a usable zero.
 type GiverConfig struct {
 	Store Offerer
-	Peers Peers
+	// Unfinished iterates over the work of the job store that can be offered.
+	Unfinished func(ctx context.Context) iter.Seq2[store.Handed, error]
+	Peers      Peers
 	// Lines are where work waits that Resume takes back.
 	Lines Lines
 	// Backlog is how many unfinished jobs the node's queues count; they are not told of what is handed over.
@@ -74,8 +74,6 @@ const (
 	defaultTimeout  = 10 * time.Second
 	defaultPatience = 10 * time.Minute
 
-	// senders are how many batches are on their way to one peer: while one is sent, the other is stored.
-	senders = 2
 	// firstPause and maxPause are between two passes over what could not be handed over.
 	firstPause, maxPause = 100 * time.Millisecond, 2 * time.Second
 	// recording is how long the store may take to note what a peer has said, also when time is up.
@@ -117,36 +115,6 @@ type Report struct {
 	Doubt  int // jobs that a peer may have: the next start asks it
 }
 
-// Drain hands over what can be handed over until ctx ends. Before it, the node must have stopped its intake and its
-// queues, and closed its holds. What is still open, an attempt or a hold, keeps its job here; once settled is closed
-// nothing more is waited for, and Drain goes over all a last time. What peers refuse is offered again, to whoever owns it
-// then. The error is that of a store that could not be read.
-func (g *Giver) Drain(ctx context.Context, settled <-chan struct{}) (Report, error) {
-	var r Report
-	for wait := firstPause; ; wait = min(2*wait, maxPause) {
-		last := isClosed(settled)
-		p := &pass{giver: g, desks: make(map[Peer]*desk)}
-		err := p.run(ctx)
-		r.Handed += p.handed
-		r.Left, r.Doubt = p.left, p.doubt
-		g.Metrics.doubt.Set(float64(p.doubt))
-		if p.alone {
-			r.Left = max(g.Backlog()-r.Handed, 0)
-		}
-		if err != nil && ctx.Err() == nil {
-			return r, err
-		}
-		switch {
-		case p.later > 0:
-			if !pause(ctx, wait) {
-				return r, nil
-			}
-		case last || !await(ctx, settled):
-			return r, nil
-		}
-	}
-}
-
 // offered reads what is offered, by peer.
 func (g *Giver) offered(ctx context.Context) (map[string][]store.Handed, error) {
 	all := make(map[string][]store.Handed)
@@ -157,53 +125,4 @@ func (g *Giver) offered(ctx context.Context) (map[string][]store.Handed, error) 
 		all[o.Peer] = append(all[o.Peer], o.Handed)
 	}
 	return all, nil
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// await waits for c to be closed, and reports whether ctx is still alive.
-func await(ctx context.Context, c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// pause waits, and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// counts is what a pass has done.
-type counts struct {
-	mu     sync.Mutex // guards all
-	handed int
-	left   int
-	doubt  int
-	later  int // of those left or in doubt, the ones that another pass may hand over
-}
-
-func (c *counts) add(handed, left, doubt, later int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handed += handed
-	c.left += left
-	c.doubt += doubt
-	c.later += later
 }

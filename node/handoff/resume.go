@@ -9,31 +9,37 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
-// Resume clears up what the last process has left in doubt, until nothing is or ctx ends. It runs beside a
-// node that serves. What a peer has is forgotten; what it cannot have, or has not after Patience, is taken back and queued.
-// The error is that of a store that is closed.
+// Resume clears up what the last process has left in doubt, until nothing is or ctx ends. It runs beside a node that
+// serves. What a peer has is forgotten; what it cannot have, or has not after Patience, is taken back and queued. A store
+// that cannot be read is asked again. The error is that of one that is closed.
 func (g *Giver) Resume(ctx context.Context) error {
 	until := time.Now().Add(g.Patience)
 	for wait := firstPause; ; wait = min(2*wait, maxPause) {
-		p := &pass{giver: g, serving: true}
-		err := p.clear(ctx)
-		g.Metrics.doubt.Set(float64(p.doubt))
+		doubt, err := g.clear(ctx)
+		if ctx.Err() == nil && err == nil && doubt > 0 && time.Now().After(until) {
+			doubt, err = 0, g.takeBack(ctx)
+		}
 		switch {
 		case errors.Is(err, store.ErrClosed):
 			return err
-		case isClosed(ctx.Done()):
+		case err == nil && doubt == 0:
 			return nil
-		case err != nil:
+		case err != nil && ctx.Err() == nil:
 			g.Logger.ErrorContext(ctx, "offered work not read", "error", err)
-		case p.doubt == 0:
-			return nil
-		case time.Now().After(until):
-			return g.takeBack(ctx)
 		}
 		if !pause(ctx, wait) {
 			return nil
 		}
 	}
+}
+
+// clear asks once about all that is in doubt, and returns how many jobs still are.
+func (g *Giver) clear(ctx context.Context) (doubt int, err error) {
+	p := newPass(g, new(absentees))
+	p.serving = true
+	err = p.run(ctx)
+	g.Metrics.doubt.Set(float64(p.doubt))
+	return p.doubt, err
 }
 
 // takeBack takes back all that is in doubt.

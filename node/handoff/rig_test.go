@@ -1,15 +1,18 @@
 package handoff_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,6 +46,7 @@ type node struct {
 	giver             *handoff.Giver
 	taker             *handoff.Taker
 	beforeKeep        func()      // happens once, between the giver's decision and the store's
+	unread            func() bool // whether the offers cannot be read now; nil: they can
 	full              error       // why it takes nothing; guarded by the world's mutex, as is woken
 	woken             []time.Time // by what comes due
 	reads             int         // of all that is unfinished, by the giver
@@ -102,8 +106,9 @@ type world struct {
 	// nodes and links are by id; owners are the ids of who may own something, the first one that is not out.
 	nodes  map[string]*node
 	links  map[string]link
+	unfit  map[string]string // what a node cannot read; empty: it reads all
 	owners func(j *job.Job) []string
-	out    map[string]bool // those that have failed
+	out    map[string]bool // those that own nothing
 	alone  bool            // nobody else takes work
 	sent   map[string]int  // requests, by who they were for
 	next   uint64
@@ -111,7 +116,7 @@ type world struct {
 
 func newWorld(t testing.TB, names ...string) *world {
 	w := &world{
-		t: t, nodes: map[string]*node{}, links: map[string]link{}, out: map[string]bool{}, sent: map[string]int{},
+		t: t, nodes: map[string]*node{}, links: map[string]link{}, unfit: map[string]string{}, out: map[string]bool{}, sent: map[string]int{},
 		owners: func(*job.Job) []string { return []string{"b"} },
 	}
 	for _, name := range names {
@@ -153,7 +158,7 @@ func (n *node) start() {
 	n.holds, n.registry = handoff.NewHolds(), prometheus.NewRegistry()
 	metrics := handoff.NewMetrics(n.registry)
 	n.giver, err = handoff.NewGiver(handoff.GiverConfig{
-		Store: counted{n}, Peers: n.w, Lines: lines, Backlog: n.backlog, Holds: n.holds, Metrics: metrics, Transport: n.w, Unsent: unsent, BatchJobs: 4, Logger: log,
+		Store: n, Unfinished: n.counted, Peers: n.w, Lines: lines, Backlog: n.backlog, Holds: n.holds, Metrics: metrics, Transport: n.w, Unsent: unsent, BatchJobs: 4, Logger: log,
 		Sign: func(r *http.Request, _ string, _ []byte) { r.Header.Set("Peer", n.id) },
 	})
 	if err != nil {
@@ -173,13 +178,10 @@ func (n *node) start() {
 	}
 }
 
-// counted counts how often the giver reads everything.
-type counted struct{ *node }
-
-// Unfinished is store.HandOff.Unfinished.
-func (c counted) Unfinished(ctx context.Context) iter.Seq2[store.Handed, error] {
-	c.reads++
-	return c.node.Unfinished(ctx)
+// counted is store.HandOff.Unfinished, and counts how often the giver reads everything.
+func (n *node) counted(ctx context.Context) iter.Seq2[store.Handed, error] {
+	n.reads++
+	return n.Unfinished(ctx)
 }
 
 // Keep is store.HandOff.Keep.
@@ -189,6 +191,14 @@ func (n *node) Keep(ctx context.Context, peer string, work []store.Handed) ([]st
 		f()
 	}
 	return n.Store.Keep(ctx, peer, work)
+}
+
+// Offers is store.HandOff.Offers.
+func (n *node) Offers(ctx context.Context) iter.Seq2[store.Offered, error] {
+	if n.unread != nil && n.unread() {
+		return func(yield func(store.Offered, error) bool) { yield(store.Offered{}, storetest.ErrDisk) }
+	}
+	return n.Store.Offers(ctx)
 }
 
 // refuse has the node take nothing, for a reason; nil lets it take work again.
@@ -211,11 +221,11 @@ func (n *node) queue(l job.Line) *queue.Queue {
 }
 
 // Owner is handoff.Peers.
-func (w *world) Owner(_ context.Context, j *job.Job) (handoff.Peer, bool) {
+func (w *world) Owner(_ context.Context, j *job.Job, tried []string) (handoff.Peer, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range w.owners(j) {
-		if !w.out[id] {
+		if !w.out[id] && !slices.Contains(tried, id) {
 			return handoff.Peer{ID: id, Address: "http://" + id}, true
 		}
 	}
@@ -237,19 +247,16 @@ func (w *world) Member(id string) (handoff.Peer, bool) {
 	return handoff.Peer{ID: id, Address: "http://" + id}, ok
 }
 
-// Failed is handoff.Peers.
-func (w *world) Failed(_ context.Context, p handoff.Peer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.out[p.ID] = len(w.owners(nil)) > 1
-}
-
 // RoundTrip is http.RoundTripper.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	n, l := w.nodes[r.URL.Host], w.links[r.URL.Host]
 	w.sent[r.URL.Host]++
+	unfit := w.unfit[r.URL.Host]
 	w.mu.Unlock()
+	if text, _ := r.GetBody(); unfit != "" && contains(text, unfit) {
+		l = status(http.StatusBadRequest)
+	}
 	if r.Context().Err() != nil {
 		return nil, r.Context().Err()
 	}
@@ -260,6 +267,11 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		n.taker.ServeHTTP(got, again)
 		return got.Result()
 	})
+}
+
+func contains(r io.Reader, part string) bool {
+	text, _ := io.ReadAll(r)
+	return bytes.Contains(text, []byte(part))
 }
 
 // job returns a job of a user that is not stored yet.
@@ -338,7 +350,7 @@ func (n *node) backlog() int { return n.calls.Stats().Backlog + n.deliveries.Sta
 
 func (n *node) offered() (jobs int) {
 	n.w.t.Helper()
-	for _, err := range n.Offers(n.w.t.Context()) {
+	for _, err := range n.Store.Offers(n.w.t.Context()) {
 		n.ok(err)
 		jobs++
 	}

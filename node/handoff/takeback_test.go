@@ -57,20 +57,26 @@ func TestTakenBackOnABrokenDisk(t *testing.T) {
 }
 
 // TestKeyIsTakenMeanwhile: a node that is back keeps the jobs whose keys the peer has given to others meanwhile, and
-// queues them.
+// queues them. One that stops counts each of them once.
 func TestKeyIsTakenMeanwhile(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w, a := leftInDoubt(t, 3, lost)
-		b := w.nodes["b"]
-		time.Sleep(time.Second)
-		w.next = 0
-		b.add("u", 3)
-		w.links["b"] = sound
-		a.ok(a.giver.Resume(t.Context()))
-		w.want(len(a.unfinished()), 3)
-		w.want(a.offered(), 0)
-		a.queued()
-	})
+	for name, ask := range map[string]func(a *node){
+		"a node that serves": func(a *node) { a.ok(a.giver.Resume(a.w.t.Context())); a.queued() },
+		"a node that stops":  func(a *node) { a.w.want(a.drain(time.Minute), handoff.Report{Left: 3}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, a := leftInDoubt(t, 3, lost)
+				b := w.nodes["b"]
+				time.Sleep(time.Second)
+				w.next = 0
+				b.add("u", 3)
+				w.links["b"] = sound
+				ask(a)
+				w.want(len(a.unfinished()), 3)
+				w.want(a.offered(), 0)
+			})
+		})
+	}
 }
 
 // TestStoppedWhenPatienceEnds: a node that stops takes nothing back any more. What is in doubt waits for the next start.
