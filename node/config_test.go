@@ -267,8 +267,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 		Set   string `env:"AQUIFER_A" secret:"true" oneof:"x,y"`
 		Unset string `env:"AQUIFER_B" secret:"true"`
 		Open  string `env:"AQUIFER_C"`
-		User  string `env:"AQUIFER_D" secret:"user"`
-		None  string `env:"AQUIFER_E" secret:"user"`
+		User  string `env:"AQUIFER_D" secret:"url"`
+		None  string `env:"AQUIFER_E" secret:"url"`
 	}{Set: "hunter2", Open: "shown", User: "http://hunter2@host/", None: "http://host/"}
 	var got []string
 	for _, s := range leaves(reflect.ValueOf(tree), "") {

@@ -37,10 +37,10 @@ func (d DrainConfig) toValkey() bool { return d.Enabled && d.Sink == drain.SinkV
 
 // problems lists what breaks the rules of drain mode.
 func (d DrainConfig) problems() []Problem {
-	if !d.Enabled || d.Sink != drain.SinkWebhook || drain.ValidURL(d.WebhookURL) {
+	if !d.Enabled || d.Sink != drain.SinkWebhook || validURL(d.WebhookURL) {
 		return nil
 	}
-	return []Problem{{Name: "AQUIFER_DRAIN_WEBHOOK_URL", Rule: drain.URLRule, Value: withoutUser(d.WebhookURL)}}
+	return []Problem{{Name: "AQUIFER_DRAIN_WEBHOOK_URL", Rule: urlRule, Value: shownURL(d.WebhookURL)}}
 }
 
 // drainHealth is what GET /health shows of the hand-over; nil for a node that has none.
