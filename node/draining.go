@@ -56,7 +56,7 @@ func (n *Node) flush(p *parts) error {
 	if p.drain == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closing/2) // the rest is for the registration
+	ctx, cancel := context.WithTimeout(context.Background(), closingStep/2) // the rest is for the registration
 	defer cancel()
 	if err := p.drain.Flush(ctx); err != nil {
 		n.deps.Logger.Warn("the ledger is not told whole; the next process goes on with it", "error", err)

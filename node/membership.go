@@ -146,12 +146,12 @@ const connecting = 5 * time.Second
 // announcing bounds how long a node that stops waits for the others to be told.
 const announcing = time.Second
 
-// drain says that the node takes no new work.
-func (m *membership) drain() {
+// drain says that the node takes no new work. It ends with ctx.
+func (m *membership) drain(ctx context.Context) {
 	if m == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), announcing)
+	ctx, cancel := context.WithTimeout(ctx, announcing)
 	defer cancel()
 	_ = m.view.Announce(ctx, cluster.Draining) // who is not told is refused and looks elsewhere
 }
