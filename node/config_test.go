@@ -302,8 +302,8 @@ func TestPrintRoundTrip(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", again, c)
 	}
 	for _, line := range []string{
-		"#   defaults: {rps: 0.5, max_concurrent: 1, timeout: 120}\n#   api.example: {rps: 1000, max_concurrent: 1, timeout: 0}\n",
-		"#   defaults: {rps: 0.5, max_concurrent: 9, timeout: 120}\n#   api.example: {rps: 1000, max_concurrent: 9, timeout: 0}\n",
+		"#   defaults: {rps: 0.5, max_concurrent: 1, timeout: 120, slow_start: false, share_by: dispatch}\n#   api.example: {rps: 1000, max_concurrent: 1, timeout: 0, slow_start: false, share_by: dispatch}\n",
+		"#   defaults: {rps: 0.5, max_concurrent: 9, timeout: 120, slow_start: false, share_by: dispatch}\n#   api.example: {rps: 1000, max_concurrent: 9, timeout: 0, slow_start: false, share_by: dispatch}\n",
 	} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%s\nlacks %s", &out, line)

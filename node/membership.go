@@ -226,9 +226,10 @@ func routingKey(k job.Key) string {
 	return k.UserID
 }
 
-// ToHolder is api.Cluster. The id tells which node has accepted the job.
+// ToHolder is api.Cluster. The id tells which node has accepted the job, and says nothing of whose tenant it is: there is no
+// routing key.
 func (m *membership) ToHolder(w http.ResponseWriter, r *http.Request, id job.ID) int {
-	return m.forwarder.ToHolder(w, r, cluster.Call{Key: id.String(), Header: cluster.Carried(r.Header)},
+	return m.forwarder.ToHolder(w, r, cluster.Call{Header: cluster.Carried(r.Header)},
 		func(member string) bool { return job.TagOf(member) == id.NodeTag() })
 }
 
