@@ -8,8 +8,8 @@ import (
 // Config is everything an operator can set. The tags are the reference: env is the variable, envDefault
 // its default, default a default that is worked out at the start, unit, min, max and oneof what it may
 // be, doc what it does; section heads the part of the reference that starts there. A field of type
-// AutoInt may be "auto". A field tagged secret is never shown; one whose tag is "user" without what stands
-// before an @.
+// AutoInt may be "auto". A field tagged secret is never shown; one whose tag is "url" without the secrets
+// that a URL may carry, see shownURL.
 //
 // FromEnv makes one; the zero Config is not valid.
 type Config struct {
@@ -119,7 +119,7 @@ type InboundConfig struct {
 
 // RegistryConfig is how the node reports itself to a control plane.
 type RegistryConfig struct {
-	URL             string `section:"Registry" env:"AQUIFER_REGISTRY_URL" unit:"URL" secret:"user" doc:"Where the node reports itself to a control plane such as Canalis, see registry/README.md; off when empty."`
+	URL             string `section:"Registry" env:"AQUIFER_REGISTRY_URL" unit:"URL" secret:"url" doc:"Where the node reports itself to a control plane such as Canalis, see registry/README.md; off when empty."`
 	IntervalSeconds int    `env:"AQUIFER_REGISTRY_INTERVAL_SECONDS" envDefault:"15" unit:"s" min:"1" max:"3600" doc:"Longest time between two reports. Higher: a dead node is taken for alive longer. Canalis forgets a node after 45 s."`
 }
 
@@ -139,7 +139,7 @@ type ClusterConfig struct {
 	GossipAdvertise string   `env:"AQUIFER_CLUSTER_GOSSIP_ADVERTISE" default:"host of AQUIFER_CLUSTER_SELF_ADDR" unit:"host:port" doc:"gossip: where the others reach that."`
 	Join            []string `env:"AQUIFER_CLUSTER_JOIN" unit:"host:port" doc:"gossip: comma list of nodes to join at; a name stands for all addresses it has, and is looked up again for ever."`
 	GossipKey       []string `env:"AQUIFER_CLUSTER_GOSSIP_KEY" unit:"base64" secret:"true" doc:"gossip: comma list of keys of 16, 24 or 32 bytes. The first encrypts, all decrypt; without any, gossip is readable."`
-	ValkeyURL       string   `env:"AQUIFER_CLUSTER_VALKEY_URL" default:"AQUIFER_VALKEY_URL" unit:"URL" secret:"user" doc:"valkey: the Valkey that all nodes of the region share."`
+	ValkeyURL       string   `env:"AQUIFER_CLUSTER_VALKEY_URL" default:"AQUIFER_VALKEY_URL" unit:"URL" secret:"url" doc:"valkey: the Valkey that all nodes of the region share."`
 	ValkeyPrefix    string   `env:"AQUIFER_CLUSTER_VALKEY_PREFIX" envDefault:"aqueduct:" doc:"valkey: what the names of all keys begin with."`
 	ValkeyTimeoutMS int      `env:"AQUIFER_CLUSTER_VALKEY_TIMEOUT_MS" envDefault:"50" unit:"ms" min:"1" max:"10000" doc:"valkey: bound of each question. Lower: callers wait less for a Valkey that is ill. Higher: one that is only slow is still heard."`
 	HeartbeatSecs   int      `env:"AQUIFER_CLUSTER_HEARTBEAT_SECONDS" envDefault:"5" unit:"s" min:"1" max:"3600" doc:"valkey: time between two signs of life."`
@@ -153,7 +153,7 @@ type ClusterConfig struct {
 type DrainConfig struct {
 	Enabled        bool   `section:"Drain mode" env:"AQUIFER_DRAIN_ENABLED" envDefault:"false" doc:"Tells another system of every job that has ended, and forgets what was told once the node is idle, see drain/README.md."`
 	Sink           string `env:"AQUIFER_DRAIN_SINK" envDefault:"webhook" oneof:"webhook,valkey" doc:"Who is told. valkey: what each key became, for all nodes of the region, as with AQUIFER_REMOTE_IDEMPOTENCY_ENABLED."`
-	WebhookURL     string `env:"AQUIFER_DRAIN_WEBHOOK_URL" unit:"URL" secret:"user" doc:"Where the webhook is; required in drain mode with that sink."`
+	WebhookURL     string `env:"AQUIFER_DRAIN_WEBHOOK_URL" unit:"URL" secret:"url" doc:"Where the webhook is; required in drain mode with that sink."`
 	TimerSeconds   int    `env:"AQUIFER_DRAIN_TIMER_SECONDS" envDefault:"45" unit:"s" min:"1" max:"86400" doc:"How long the node must be idle before it is handed over."`
 	BatchEnabled   bool   `env:"AQUIFER_DRAIN_BATCH_ENABLED" envDefault:"false" doc:"Tells in the meantime too."`
 	BatchSeconds   int    `env:"AQUIFER_DRAIN_BATCH_INTERVAL_SECONDS" envDefault:"60" unit:"s" min:"1" max:"86400" doc:"How often it does."`
@@ -170,7 +170,7 @@ func (d DrainConfig) interval() time.Duration {
 
 // ValkeyConfig is the Valkey that the nodes of a region share.
 type ValkeyConfig struct {
-	URL     string `section:"Valkey" env:"AQUIFER_VALKEY_URL" unit:"URL" secret:"user" doc:"redis://, rediss://, valkey:// or valkeys://, with user, password, host, port and database; addr= for further addresses, master_set= for Sentinel."`
+	URL     string `section:"Valkey" env:"AQUIFER_VALKEY_URL" unit:"URL" secret:"url" doc:"redis://, rediss://, valkey:// or valkeys://, with user, password, host, port and database; addr= for further addresses, master_set= for Sentinel."`
 	CAFile  string `env:"AQUIFER_VALKEY_CA_FILE" unit:"path" doc:"Certificates to trust in place of the system's, in PEM form."`
 	HashTag string `env:"AQUIFER_VALKEY_HASHTAG" doc:"Part of the keys' names that keeps them in one place of a Valkey Cluster; empty for any other Valkey."`
 }

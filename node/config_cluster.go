@@ -1,6 +1,8 @@
 package node
 
 import (
+	"cmp"
+	"runtime/debug"
 	"strings"
 
 	"github.com/aquifer-fleet/aquifer/cluster"
@@ -19,8 +21,18 @@ const (
 func (c ClusterConfig) self() cluster.Member {
 	address, _ := cluster.ParseAddress(c.SelfAddr) // one that is not valid stops the start
 	return cluster.Member{
-		ID: c.SelfID, Address: address, Region: c.Region, State: cluster.Active, Capacity: c.MaxActiveUsers,
+		ID: c.SelfID, Address: address, Region: c.Region, State: cluster.Active, Capacity: c.MaxActiveUsers, Version: version(),
 	}
+}
+
+// version is that of the program, as it was built.
+func version() string {
+	const unknown = "(devel)"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknown
+	}
+	return cmp.Or(info.Main.Version, unknown)
 }
 
 // logged is what the log says of the node's place in its cluster: nothing if it is in none.

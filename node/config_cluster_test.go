@@ -46,3 +46,10 @@ func TestClusterIDsAreNames(t *testing.T) {
 		}
 	}
 }
+
+// The other nodes are told which version a node is.
+func TestAMemberHasAVersion(t *testing.T) {
+	if m := (ClusterConfig{SelfID: "node-1"}).self(); m.Version == "" {
+		t.Errorf("%+v has no version", m)
+	}
+}

@@ -31,8 +31,12 @@ func (c *Config) Print(w io.Writer) error {
 func (t Targets) print(b *strings.Builder, heading string) {
 	fmt.Fprintf(b, "# %s\n", heading)
 	line := func(host string, t Target) {
-		fmt.Fprintf(b, "#   %s: {rps: %s, max_concurrent: %d, timeout: %.0f}\n",
-			host, strconv.FormatFloat(t.RPS, 'f', -1, 64), t.MaxConcurrent, t.Timeout.Seconds())
+		by := shareByDispatch
+		if t.ShareByUse {
+			by = shareByUse
+		}
+		fmt.Fprintf(b, "#   %s: {rps: %s, max_concurrent: %d, timeout: %.0f, slow_start: %t, share_by: %s}\n",
+			host, strconv.FormatFloat(t.RPS, 'f', -1, 64), t.MaxConcurrent, t.Timeout.Seconds(), t.SlowStart, by)
 	}
 	line("defaults", t.Default)
 	for _, host := range slices.Sorted(maps.Keys(t.Hosts)) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/cluster"
 	"github.com/aquifer-fleet/aquifer/node/job"
-	"github.com/aquifer-fleet/aquifer/registry"
 )
 
 // setting is one leaf of the tree: a variable with what its tags say about it.
@@ -20,7 +19,7 @@ type setting struct {
 	section, name, fallback, unit, doc string
 	min, max                           string // empty: no bound
 	oneof                              []string
-	secret                             string // "true": all of it; "user": what stands before an @
+	secret                             string // "true": all of it; "url": what may be one in a URL
 	value                              reflect.Value
 }
 
@@ -108,19 +107,11 @@ func (s setting) redact(text string) string {
 	switch {
 	case s.secret == "true" && text != "":
 		return job.Redacted
-	case s.secret == "user":
-		return withoutUser(text)
+	case s.secret == "url":
+		return shownURL(text)
 	default:
 		return text
 	}
-}
-
-// withoutUser hides what stands before an @: in a URL that may be a password.
-func withoutUser(text string) string {
-	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		return job.Redacted + text[at:]
-	}
-	return text
 }
 
 // formats checks the texts that must have a form.
@@ -136,7 +127,7 @@ func (c *Config) formats() []Problem {
 	check(hostPort(c.Listen) || c.Listen == portOnly(c.Port), "AQUIFER_LISTEN", address, c.Listen)
 	check(c.DebugAddr == "" || hostPort(c.DebugAddr), "AQUIFER_DEBUG_ADDR", address, c.DebugAddr)
 	check(cluster.CheckID(c.NodeID) == nil, "AQUIFER_NODE_ID", cluster.IDRule, c.NodeID)
-	check(c.Registry.URL == "" || registry.ValidURL(c.Registry.URL), "AQUIFER_REGISTRY_URL", registry.URLRule, withoutUser(c.Registry.URL))
+	check(c.Registry.URL == "" || validURL(c.Registry.URL), "AQUIFER_REGISTRY_URL", urlRule, shownURL(c.Registry.URL))
 	const domain = "a list of host names without scheme, port or wildcard"
 	for _, d := range c.AllowedURLDomains {
 		check(hostName(d), "AQUIFER_ALLOWED_URL_DOMAINS", domain, d)

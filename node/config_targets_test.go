@@ -208,3 +208,21 @@ func FuzzFromEnv(f *testing.F) {
 		}
 	})
 }
+
+// What is printed of a target is all that holds for it.
+func TestPrintShowsWholeTargets(t *testing.T) {
+	path := writeFile(t, "upstreams: {api.example: {rps: 7, slow_start: true, share_by: use}}\n")
+	var out strings.Builder
+	c := mustConfig(t, "CONFIG_PATH="+path)
+	if err := c.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"#   api.example: {rps: 7, max_concurrent: 1, timeout: 120, slow_start: true, share_by: use}\n",
+		"#   defaults: {rps: 2, max_concurrent: 1, timeout: 120, slow_start: false, share_by: dispatch}\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &out)
+		}
+	}
+}

@@ -268,8 +268,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 		Set   string `env:"AQUIFER_A" secret:"true" oneof:"x,y"`
 		Unset string `env:"AQUIFER_B" secret:"true"`
 		Open  string `env:"AQUIFER_C"`
-		User  string `env:"AQUIFER_D" secret:"user"`
-		None  string `env:"AQUIFER_E" secret:"user"`
+		User  string `env:"AQUIFER_D" secret:"url"`
+		None  string `env:"AQUIFER_E" secret:"url"`
 	}{Set: "hunter2", Open: "shown", User: "http://hunter2@host/", None: "http://host/"}
 	var got []string
 	for _, s := range leaves(reflect.ValueOf(tree), "") {
@@ -303,8 +303,8 @@ func TestPrintRoundTrip(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", again, c)
 	}
 	for _, line := range []string{
-		"#   defaults: {rps: 0.5, max_concurrent: 1, timeout: 120}\n#   api.example: {rps: 1000, max_concurrent: 1, timeout: 0}\n",
-		"#   defaults: {rps: 0.5, max_concurrent: 9, timeout: 120}\n#   api.example: {rps: 1000, max_concurrent: 9, timeout: 0}\n",
+		"#   defaults: {rps: 0.5, max_concurrent: 1, timeout: 120, slow_start: false, share_by: dispatch}\n#   api.example: {rps: 1000, max_concurrent: 1, timeout: 0, slow_start: false, share_by: dispatch}\n",
+		"#   defaults: {rps: 0.5, max_concurrent: 9, timeout: 120, slow_start: false, share_by: dispatch}\n#   api.example: {rps: 1000, max_concurrent: 9, timeout: 0, slow_start: false, share_by: dispatch}\n",
 	} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%s\nlacks %s", &out, line)

@@ -37,10 +37,10 @@ func (d DrainConfig) toValkey() bool { return d.Enabled && d.Sink == drain.SinkV
 
 // problems lists what breaks the rules of drain mode.
 func (d DrainConfig) problems() []Problem {
-	if !d.Enabled || d.Sink != drain.SinkWebhook || drain.ValidURL(d.WebhookURL) {
+	if !d.Enabled || d.Sink != drain.SinkWebhook || validURL(d.WebhookURL) {
 		return nil
 	}
-	return []Problem{{Name: "AQUIFER_DRAIN_WEBHOOK_URL", Rule: drain.URLRule, Value: withoutUser(d.WebhookURL)}}
+	return []Problem{{Name: "AQUIFER_DRAIN_WEBHOOK_URL", Rule: urlRule, Value: shownURL(d.WebhookURL)}}
 }
 
 // drainHealth is what GET /health shows of the hand-over; nil for a node that has none.
@@ -56,7 +56,7 @@ func (n *Node) flush(p *parts) error {
 	if p.drain == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closing/2) // the rest is for the registration
+	ctx, cancel := context.WithTimeout(context.Background(), closingStep/2) // the rest is for the registration
 	defer cancel()
 	if err := p.drain.Flush(ctx); err != nil {
 		n.deps.Logger.Warn("the ledger is not told whole; the next process goes on with it", "error", err)

@@ -168,12 +168,12 @@ func (n *Node) answering() time.Duration {
 // announcing bounds how long a node that stops waits for the others to be told.
 const announcing = time.Second
 
-// drain says that the node takes no new work.
-func (m *membership) drain() {
+// drain says that the node takes no new work. It ends with ctx.
+func (m *membership) drain(ctx context.Context) {
 	if m == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), announcing)
+	ctx, cancel := context.WithTimeout(ctx, announcing)
 	defer cancel()
 	_ = m.view.Announce(ctx, cluster.Draining) // who is not told is refused and looks elsewhere
 }
@@ -248,9 +248,10 @@ func routingKey(k job.Key) string {
 	return k.UserID
 }
 
-// ToHolder is api.Cluster. The id tells which node has accepted the job.
+// ToHolder is api.Cluster. The id tells which node has accepted the job, and says nothing of whose tenant it is: there is no
+// routing key.
 func (m *membership) ToHolder(w http.ResponseWriter, r *http.Request, id job.ID) int {
-	return m.forwarder.ToHolder(w, r, cluster.Call{Key: id.String(), Header: cluster.Carried(r.Header)},
+	return m.forwarder.ToHolder(w, r, cluster.Call{Header: cluster.Carried(r.Header)},
 		func(member string) bool { return job.TagOf(member) == id.NodeTag() })
 }
 

@@ -67,7 +67,7 @@ type Node struct {
 
 	started  atomic.Bool
 	draining atomic.Bool
-	regime   atomic.Pointer[regime] // nil until the store is open
+	regime   atomic.Pointer[regime] // nil until there are queues to tell
 	ready    chan struct{}          // closed when the doors are open
 	addr     net.Addr               // set before ready is closed
 }

@@ -24,8 +24,9 @@ type regime struct {
 	cooldown pace.Cooldown
 	queues   []*queue.Queue // set before anything changes
 
-	// ordering is held while an order is recorded: they take effect in the order in which they are stored.
-	ordering sync.Mutex
+	// ordering is of one, and full while an order is recorded: they take effect in the order in which they are stored, and
+	// those that wait for their turn have begun nothing yet.
+	ordering chan struct{}
 	// wake is of one: there is another limit that runs out.
 	wake chan struct{}
 
@@ -38,7 +39,7 @@ type regime struct {
 
 func newRegime(c *Config, s store.Overrides, logger *slog.Logger) *regime {
 	return &regime{
-		store: s, logger: logger, pacing: c.Pacing, cooldown: c.cooldown(), wake: make(chan struct{}, 1),
+		store: s, logger: logger, pacing: c.Pacing, cooldown: c.cooldown(), wake: make(chan struct{}, 1), ordering: make(chan struct{}, 1),
 		targets: c.Targets, webhooks: c.Webhooks, orders: map[string]store.Override{}, nodes: 1,
 	}
 }
@@ -128,14 +129,24 @@ type order struct {
 	afresh bool                  // tenants that were slowed down are so no longer
 }
 
-// order records an order and puts it into effect. What is begun ends when the store answers, also if nobody waits for it
+// order records an order and puts it into effect; one that does not have its turn in time is not taken. What is begun ends when the store answers, also if nobody waits for it
 // any more: what is in force is what is stored.
 func (r *regime) order(ctx context.Context, o order) error {
 	done := make(chan error, 1)
 	lasting := context.WithoutCancel(ctx)
-	go func() { done <- r.carryOut(lasting, o) }()
 	ctx, cancel := context.WithTimeout(ctx, storing)
 	defer cancel()
+	select {
+	case r.ordering <- struct{}{}:
+	case <-ctx.Done():
+		return &fault.Error{
+			Kind: fault.Unavailable, Detail: "the order before this one is not stored yet: this one is not taken", RetryAfter: storing, Err: ctx.Err(),
+		}
+	}
+	go func() {
+		defer func() { <-r.ordering }()
+		done <- r.carryOut(lasting, o)
+	}()
 	select {
 	case err := <-done:
 		return err
@@ -147,8 +158,6 @@ func (r *regime) order(ctx context.Context, o order) error {
 }
 
 func (r *regime) carryOut(ctx context.Context, given order) error {
-	r.ordering.Lock()
-	defer r.ordering.Unlock()
 	host := given.host
 	o := r.ordered(host)
 	given.change(&o)

@@ -2,8 +2,12 @@ package node
 
 import "errors"
 
-// errNoFile is the error of a Reload without a file.
-var errNoFile = errors.New("CONFIG_PATH names no file")
+var (
+	// errNoFile is the error of a Reload without a file.
+	errNoFile = errors.New("CONFIG_PATH names no file")
+	// errStarting is the error of a Reload that nobody can put into effect yet.
+	errStarting = errors.New("the node is still starting: have the file read again once it serves")
+)
 
 // Reload reads the YAML file again and puts what it says into effect, without losing what is known about targets.
 // A file that is not valid changes nothing: the error is a *ConfigError with all that is wrong with it. It is for a
@@ -16,8 +20,10 @@ func (n *Node) Reload() error {
 	if problems := fresh.readTargets(); len(problems) > 0 {
 		return &ConfigError{Problems: problems}
 	}
-	if r := n.regime.Load(); r != nil {
-		r.reload(fresh.Targets, fresh.Webhooks)
+	r := n.regime.Load()
+	if r == nil {
+		return errStarting
 	}
+	r.reload(fresh.Targets, fresh.Webhooks)
 	return nil
 }

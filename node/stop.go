@@ -1,71 +1,94 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
-// closing is how much of the shutdown time is kept for closing once the waiting for work is over.
-const closing = 3 * time.Second
+// closing is how much of the shutdown time is kept for what comes once the waiting for work is over; of less than twice as
+// much time it is half.
+const closing = 5 * time.Second
+
+// closingStep bounds each of the three parts of that, also when there is more time.
+const closingStep = 3 * time.Second
+
+// schedule is when each part of a stop must be over.
+type schedule struct {
+	work    time.Time // the waiting for work to end
+	ending  time.Time // what is cut then, and the servers
+	telling time.Time // of other systems
+	store   time.Time // all of it: the last fifth of the closing is for the store alone
+}
+
+// newSchedule divides the time of a stop. Without patience there is none for work.
+func newSchedule(now time.Time, limit, patience time.Duration) schedule {
+	kept := min(closing, limit)
+	if patience > 0 {
+		kept = min(closing, limit/2)
+	}
+	end := now.Add(limit)
+	return schedule{work: end.Add(-kept), ending: end.Add(-kept * 4 / 5), telling: end.Add(-kept / 5), store: end}
+}
 
 // stop ends the node in the order in which nothing gets lost: refuse, let load balancers see it, close
 // the port, let the work end, cut what is left, close. Each step is bounded, and one that fails
 // does not keep the next from its turn.
 //
-// patience is how long it waits for work to end; 0 for a node that cannot record what ends.
+// patience is how long it takes at the most; 0 for a node that cannot record what ends, which waits for no work.
 func (n *Node) stop(p *parts, w *work, patience time.Duration) error {
-	log, timeout := n.deps.Logger, patience
-	if timeout == 0 {
-		timeout = closing
-	}
+	log, limit := n.deps.Logger, cmp.Or(patience, min(closing, n.cfg.ShutdownTimeout()))
+	plan := newSchedule(time.Now(), limit, patience)
+	working, cancel := context.WithDeadline(context.Background(), plan.work)
+	defer cancel()
+	serving, cancelServing := context.WithDeadline(context.Background(), plan.ending)
+	defer cancelServing()
 	n.draining.Store(true)
 	p.registered.drain()
-	p.cluster.drain()
-	log.Info("draining", "timeout", timeout.String())
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
+	p.cluster.drain(working)
+	log.Info("draining", "timeout", limit.String())
 
-	quiesce := min(n.cfg.ShutdownQuiesce(), patience/2)
-	fade(ctx, p.server, quiesce)
+	fade(serving, p.server, min(n.cfg.ShutdownQuiesce(), patience/2))
 	doors := make(chan error, 1)
-	go func() { doors <- p.server.Shutdown(ctx) }()
-	handed := 0
+	go func() { doors <- p.server.Shutdown(serving) }()
+	var handed atomic.Int64
 	if patience > 0 {
-		handed = n.empty(ctx, p, w, max(timeout-closing, timeout/2)-quiesce)
+		work := step{"work", func() error { handed.Store(int64(n.empty(working, p, w))); return nil }}
+		_ = work.within(serving, log) // it says by itself what it has not done
 	}
 
 	w.noTurns()
 	w.noAgenda()
 	p.hub.CloseAll()
 	w.noAttempts()
-	steps := []step{
-		{"turns", w.turns.Wait},
-		{"endings", func() error { p.ending.Wait(); return nil }},
-		{"server", func() error { return orElse(<-doors, p.server.Close) }},
-		{"debug server", w.closeDebug},
-		{"parts", w.group.Wait},
-	}
-	var errs []error
-	ending, cancelEnding := context.WithTimeout(context.Background(), closing)
-	defer cancelEnding()
-	for _, s := range steps {
-		errs = append(errs, s.within(ending, log))
-	}
-	left := p.backlog() - handed
-	telling, cancelTelling := context.WithTimeout(context.Background(), closing)
-	defer cancelTelling()
-	for _, s := range []step{
-		{"ledger", func() error { return n.flush(p) }}, {"registration", p.registered.withdraw},
-		{"region", func() error { p.region.close(); return nil }},
-	} {
-		errs = append(errs, s.within(telling, log))
-	}
-	errs = append(errs, step{"store", p.close}.alone(log))
+	errs := inTurn(plan.ending, log,
+		step{"turns", w.turns.Wait},
+		step{"endings", func() error { p.ending.Wait(); return nil }},
+		step{"server", func() error { return orElse(<-doors, p.server.Close) }},
+		step{"debug server", w.closeDebug},
+		step{"parts", w.group.Wait})
+	left := p.backlog() - int(handed.Load())
+	telling := inTurn(plan.telling, log,
+		step{"ledger", func() error { return n.flush(p) }}, step{"registration", p.registered.withdraw},
+		step{"region", func() error { p.region.close(); return nil }})
+	store := inTurn(plan.store, log, step{"store", p.close})
 	log.Info("stopped", "left_on_disk", left)
+	return errors.Join(errs, telling, store)
+}
+
+// inTurn does steps of the closing one after the other, together no longer than until end.
+func inTurn(end time.Time, log *slog.Logger, steps ...step) error {
+	ctx, cancel := context.WithTimeout(context.Background(), min(time.Until(end), closingStep))
+	defer cancel()
+	var errs []error
+	for _, s := range steps {
+		errs = append(errs, s.within(ctx, log))
+	}
 	return errors.Join(errs...)
 }
 
@@ -100,18 +123,9 @@ func (s step) within(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// alone does the step with a bound of its own, whatever those before it have taken.
-func (s step) alone(log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closing)
-	defer cancel()
-	return s.within(ctx, log)
-}
-
-// empty gives the work to others, or lets it end while there are none, but takes no longer than limit. It returns how
-// many jobs others have now.
-func (n *Node) empty(ctx context.Context, p *parts, w *work, limit time.Duration) (handed int) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+// empty gives the work to others, or lets it end while there are none, until ctx ends. It returns how many jobs others
+// have now.
+func (n *Node) empty(ctx context.Context, p *parts, w *work) (handed int) {
 	if p.moving.alone() {
 		p.settle(ctx)
 	}

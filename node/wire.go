@@ -93,7 +93,6 @@ func (n *Node) assemble(ctx context.Context, port string) (_ *parts, err error) 
 	if err := p.regime.load(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("orders for targets: %w", err), p.store.Close())
 	}
-	n.regime.Store(p.regime)
 	if p.egress, err = n.newEgress(); err != nil {
 		return nil, fmt.Errorf("egress: %w (and the store: %w)", err, p.store.Close())
 	}
@@ -116,6 +115,7 @@ func (n *Node) assemble(ctx context.Context, port string) (_ *parts, err error) 
 		maxPending: n.cfg.Pacing.MaxPendingPerUpstream, maxWebhooks: n.cfg.Pacing.MaxPendingWebhooks,
 	}
 	p.regime.queues = []*queue.Queue{p.calls, p.deliveries}
+	n.regime.Store(p.regime) // from here on the file may be read again
 	if p.region, err = n.newRegion(); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

@@ -2,7 +2,6 @@ package drain_test
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/store/storetest"
 )
 
-// Everything that is wrong is named at once, and no password is told.
+// Everything that is wrong is named at once.
 func TestNewNamesSettings(t *testing.T) {
 	ledger, err := storetest.NewDisk(t).Open()
 	if err != nil {
@@ -29,8 +28,7 @@ func TestNewNamesSettings(t *testing.T) {
 		want  []string
 	}{
 		"no URL": {func(c *drain.Config) { c.WebhookURL = "" },
-			[]string{`AQUIFER_DRAIN_WEBHOOK_URL must be an absolute http or https URL without credentials and fragment while AQUIFER_DRAIN_ENABLED is true, got ""`}},
-		"password":       {func(c *drain.Config) { c.WebhookURL = "http://u:hunter2@sink/" }, []string{`AQUIFER_DRAIN_WEBHOOK_URL must be`}},
+			[]string{`AQUIFER_DRAIN_WEBHOOK_URL must be set while AQUIFER_DRAIN_ENABLED is true`}},
 		"unknown sink":   {func(c *drain.Config) { c.Sink = "kafka" }, []string{`AQUIFER_DRAIN_SINK must be webhook or valkey, got "kafka"`}},
 		"case of a sink": {func(c *drain.Config) { c.Sink = "Webhook" }, []string{`AQUIFER_DRAIN_SINK must be`}},
 		"no valkey":      {func(c *drain.Config) { c.Sink, c.Keys = "valkey", nil }, []string{"AQUIFER_VALKEY_URL must be set"}},
@@ -48,7 +46,7 @@ func TestNewNamesSettings(t *testing.T) {
 			c := good
 			test.spoil(&c)
 			_, err := drain.New(c)
-			if err == nil || strings.Contains(err.Error(), "hunter2") || strings.Count(err.Error(), "\n")+1 != len(test.want) {
+			if err == nil || strings.Count(err.Error(), "\n")+1 != len(test.want) {
 				t.Fatalf("error %v", err)
 			}
 			for _, want := range test.want {
@@ -62,21 +60,4 @@ func TestNewNamesSettings(t *testing.T) {
 	if _, err := drain.New(good); err != nil {
 		t.Errorf("valkey without a URL of a webhook: %v", err)
 	}
-}
-
-func FuzzValidURL(f *testing.F) {
-	for _, text := range []string{
-		"http://control:8080/drain", "https://[::1]/", "", "control/drain", "//control", "http://:80/", "ftp://control", "http://u:p@control/#",
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if !drain.ValidURL(text) {
-			return
-		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, text, nil)
-		if err != nil || req.URL.Hostname() == "" || req.URL.User != nil || req.URL.Fragment != "" {
-			t.Errorf("%q is valid, but cannot be called: %v", text, err)
-		}
-	})
 }

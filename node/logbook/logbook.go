@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ type Book struct {
 const shown = 200
 
 // Logger returns a logger that writes into the book.
-func (b *Book) Logger() *slog.Logger { return slog.New(handler{b}) }
+func (b *Book) Logger() *slog.Logger { return slog.New(handler{book: b}) }
 
 // Lines returns every line.
 func (b *Book) Lines() []string {
@@ -79,17 +80,30 @@ func line(r slog.Record) string {
 	return s.String()
 }
 
-// handler puts records into a book. What loggers were given once, by With, is left out.
-type handler struct{ book *Book }
+// handler puts records into a book. What loggers were given once, by With, stands before what a line has itself; the names of
+// groups are left out.
+type handler struct {
+	book  *Book
+	given []slog.Attr
+}
 
 func (h handler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h handler) Handle(_ context.Context, r slog.Record) error {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
-	h.book.lines = append(h.book.lines, r.Clone())
+	whole := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	whole.AddAttrs(h.given...)
+	r.Attrs(func(a slog.Attr) bool {
+		whole.AddAttrs(a)
+		return true
+	})
+	h.book.lines = append(h.book.lines, whole)
 	return nil
 }
 
-func (h handler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h handler) WithGroup(string) slog.Handler      { return h }
+func (h handler) WithAttrs(given []slog.Attr) slog.Handler {
+	return handler{h.book, slices.Concat(h.given, given)}
+}
+
+func (h handler) WithGroup(string) slog.Handler { return h }

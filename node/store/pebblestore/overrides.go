@@ -31,7 +31,7 @@ func (s *Store) Override(ctx context.Context, host string, o store.Override) err
 	return err
 }
 
-// Overrides is store.Overrides.Overrides.
+// Overrides is store.Overrides.Overrides. What cannot be read is left out.
 func (s *Store) Overrides(ctx context.Context, now time.Time) (map[string]store.Override, error) {
 	all := make(map[string]store.Override)
 	type order struct {
@@ -40,8 +40,10 @@ func (s *Store) Overrides(ctx context.Context, now time.Time) (map[string]store.
 	}
 	orders := scan(ctx, s, []byte{kindOverride}, func(key, value []byte) (order, error) {
 		var o override
-		_, err := s.codec.decode(value, &o)
-		return order{string(key[1:]), store.Override(o)}, err
+		if _, err := s.codec.decode(value, &o); err != nil {
+			return order{}, s.unreadable.note(key, err)
+		}
+		return order{string(key[1:]), store.Override(o)}, nil
 	})
 	for o, err := range orders {
 		if err != nil {

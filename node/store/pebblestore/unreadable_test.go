@@ -248,3 +248,33 @@ func TestUnreadableIsToldOnce(t *testing.T) {
 		}
 	})
 }
+
+// An order that cannot be read is left out and kept, and the others hold.
+func TestUnreadableOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{Dir: "data", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)}
+		s, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		for _, host := range []string{"bad.test", "good.test"} {
+			if err := s.Override(t.Context(), host, store.Override{Paused: true, SetAt: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.db.Set(overrideKey("bad.test"), []byte("garbage"), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+		before := countKeys(t, s)
+		for range 2 {
+			all, err := s.Overrides(t.Context(), time.Now())
+			if err != nil || len(all) != 1 || !all["good.test"].Paused {
+				t.Errorf("orders %v, %v", all, err)
+			}
+		}
+		if n := s.unreadable.count.Load(); n != 1 || countKeys(t, s) != before {
+			t.Errorf("%d unreadable records counted, %d keys of %d left", n, countKeys(t, s), before)
+		}
+	})
+}
