@@ -76,9 +76,8 @@ func ParseAddress(s string) (string, error) {
 		return "", fmt.Errorf("node address must be a URL, got %q", withoutUser(s))
 	}
 	host := strings.ToLower(u.Hostname())
-	ip, errIP := netip.ParseAddr(u.Hostname()) // whose zone is as it is
-	if ip = ip.Unmap(); errIP == nil {
-		host = ip.String()
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil { // whose zone is as it is
+		host = ip.Unmap().String()
 	}
 	port, errPort := strconv.ParseUint(u.Port(), 10, 16)
 	switch {
@@ -90,10 +89,22 @@ func ParseAddress(s string) (string, error) {
 		return "", fmt.Errorf("node address must have nothing but scheme, host and port, got %q", withoutUser(s))
 	case u.Port() == "" && strings.HasSuffix(u.Host, ":"), u.Port() != "" && (errPort != nil || port == 0):
 		return "", fmt.Errorf("node address must have a port from 1 to 65535, or none, got %q", s)
-	case ip.IsUnspecified():
+	case !Callable(host):
 		return "", fmt.Errorf("node address must have a host that other nodes can call, got %q", s)
 	}
 	return u.Scheme + "://" + hostPort(u.Scheme, host, port), nil
+}
+
+// Callable reports whether a host, a name or an IP address without brackets, can be that of one node for all others: not
+// an address that stands for all of a machine's or for several machines, and no name that a host cannot have.
+func Callable(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ip = ip.Unmap()
+		return !ip.IsUnspecified() && !ip.IsMulticast() && ip != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	}
+	return !strings.ContainsFunc(host, func(c rune) bool { // one that is not in ASCII is written in it when it is called
+		return c < 0x80 && !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", c)
+	})
 }
 
 // hostPort is how a URL goes on after a scheme. The port that is meant without one is not said.

@@ -25,6 +25,8 @@ func TestParseAddress(t *testing.T) {
 		"http://[fd00::1]:80":           "http://[fd00::1]",
 		"http://[::ffff:10.0.0.1]:8080": "http://10.0.0.1:8080",
 		"http://[fe80::1%25eth0]:8080":  "http://[fe80::1%25eth0]:8080",
+		"http://node_1.my-net:8080":     "http://node_1.my-net:8080",
+		"http://bücher.example:8080":    "http://bücher.example:8080",
 	} {
 		got, err := cluster.ParseAddress(given)
 		if err != nil || got != want {
@@ -56,6 +58,13 @@ func TestParseAddressRefuses(t *testing.T) {
 		"http://[::]:8080":           "must have a host that other nodes can call",
 		"http://[0:0::0]:8080":       "must have a host that other nodes can call",
 		"http://[::ffff:0.0.0.0]:80": "must have a host that other nodes can call",
+		"http://*:80":                "must have a host that other nodes can call",
+		"http://a*b":                 "must have a host that other nodes can call",
+		"http://a,b:80":              "must have a host that other nodes can call",
+		"http://224.0.0.1:8080":      "must have a host that other nodes can call",
+		"http://[ff02::1]:8080":      "must have a host that other nodes can call",
+		"http://[ff02::1%25eth0]:80": "must have a host that other nodes can call",
+		"http://255.255.255.255":     "must have a host that other nodes can call",
 	} {
 		got, err := cluster.ParseAddress(given)
 		if err == nil || !strings.Contains(err.Error(), rule) || !strings.HasSuffix(err.Error(), `got "`+given+`"`) {

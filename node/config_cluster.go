@@ -89,6 +89,10 @@ func (c ClusterConfig) problems() []Problem {
 		check(err, "AQUIFER_CLUSTER_JOIN")
 		check(gossip.CheckBind(c.GossipBind), "AQUIFER_CLUSTER_GOSSIP_BIND")
 		check(gossip.CheckAdvertise(c.GossipAdvertise), "AQUIFER_CLUSTER_GOSSIP_ADVERTISE")
+		if len(list) == 0 && cluster.CheckID(c.SelfID) == nil {
+			_, err = gossip.New(gossip.Config{Self: c.self()}, gossip.Deps{}) // what is left is that it tells too much
+			check(err, "AQUIFER_CLUSTER_SELF_ADDR")
+		}
 	case providerValkey:
 		check(link.Check(c.ValkeyURL), "AQUIFER_CLUSTER_VALKEY_URL")
 	}

@@ -1,6 +1,9 @@
 package node
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // What keeps a node from being one of a cluster is told before it starts, with the name of the setting.
 func TestClusterConfigProblems(t *testing.T) {
@@ -25,6 +28,16 @@ func TestClusterConfigProblems(t *testing.T) {
 		{gossips, "AQUIFER_CLUSTER_GOSSIP_ADVERTISE=a:0", `gossip advertise: address must be host or host:port, got "a:0"`},
 		{gossips, "AQUIFER_CLUSTER_GOSSIP_KEY=AAAA", `gossip key 1 must have 16, 24 or 32 bytes, got 3`},
 		{gossips, "AQUIFER_CLUSTER_GOSSIP_KEY=?", `gossip key 1 must be in base64`},
+		{static, "AQUIFER_CLUSTER_SELF_ADDR=http://*:80", `node address must have a host that other nodes can call, got "http://*:80"`},
+		{static, "AQUIFER_CLUSTER_MEMBERS=b=http://224.0.0.1", `member "b=http://224.0.0.1": node address must have a host that other nodes can call, got "http://224.0.0.1"`},
+		{
+			gossips, "AQUIFER_CLUSTER_GOSSIP_ADVERTISE=0.0.0.0:7946",
+			`gossip advertise: address must have a host that other nodes can call, got "0.0.0.0:7946"`,
+		},
+		{
+			withValkey, "AQUIFER_CLUSTER_VALKEY_URL=valkey://h?master_set=",
+			`master_set of the Valkey URL must name what the Sentinels watch, or not be there`,
+		},
 		{
 			withValkey, "AQUIFER_CLUSTER_VALKEY_URL=http://v",
 			`the Valkey URL must begin with redis://, rediss://, valkey:// or valkeys://, got "http"`,
@@ -34,7 +47,15 @@ func TestClusterConfigProblems(t *testing.T) {
 	}
 	checkRefusal(t, `must be 1 to 128 visible ASCII characters without "," and "=", got "a b"`, "AQUIFER_NODE_ID=n",
 		"AQUIFER_CLUSTER_ENABLED=true", "AQUIFER_CLUSTER_SELF_ADDR=http://a:8080", "AQUIFER_CLUSTER_SELF_ID=a b")
-	mustConfig(t, static, "AQUIFER_CLUSTER_MEMBERS=b") // of no cluster
+}
+
+func TestMoreThanGossipCanTell(t *testing.T) {
+	_, _, err := FromEnv([]string{
+		"AQUIFER_CLUSTER_ENABLED=true", "AQUIFER_CLUSTER_PROVIDER=gossip", "AQUIFER_CLUSTER_SELF_ADDR=http://" + strings.Repeat("a", 500),
+	}, "host-1")
+	if err == nil || !strings.Contains(err.Error(), "AQUIFER_CLUSTER_SELF_ADDR: address, region and version of a node must fit into 512 bytes") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // Every id that may stand in a cluster may also be the name of a node.

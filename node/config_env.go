@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/caarlos0/env/v11"
+
+	"github.com/aquifer-fleet/aquifer/cluster/valkey"
 )
 
 // AutoInt is a whole number that is not negative, or Auto.
@@ -83,10 +85,11 @@ func FromEnv(environ []string, hostname string) (Config, []Warning, error) {
 		}
 	}
 	problems = append(problems, c.readTargets()...)
-	warnings := unknown(slices.Sorted(maps.Keys(vars)), c.settings())
+	warnings := append(unknown(slices.Sorted(maps.Keys(vars)), c.settings()), c.idle(vars, problems)...)
 	if len(problems) > 0 {
 		return Config{}, warnings, &ConfigError{Problems: problems}
 	}
+	c.Cluster.InstanceTTLSecs = max(c.Cluster.InstanceTTLSecs, valkey.MinBeats*c.Cluster.HeartbeatSecs)
 	return c, warnings, nil
 }
 

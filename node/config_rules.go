@@ -61,7 +61,7 @@ func (c *Config) problems() []Problem {
 			list = append(list, Problem{Name: s.name, Rule: rule, Value: s.text()})
 		}
 	}
-	return slices.Concat(list, c.formats(), c.relations(), c.clusterProblems(), c.Drain.problems(), c.remoteProblems())
+	return slices.Concat(list, c.formats(), c.relations(), c.clusterProblems(), c.Drain.problems(), c.remoteProblems(), c.valkeyProblems())
 }
 
 // broken returns the rule of its tags that the setting breaks, or "".

@@ -221,7 +221,7 @@ func (n *Node) newGate(s *pebblestore.Store) *admit.Gate {
 		Limits:     admit.Limits{Memory: n.MemoryLimit(), DB: n.dbLimit(), SyncLag: n.cfg.MaxSyncLag()},
 		RetryAfter: n.cfg.RetryAfter(), MaxBodyBytes: n.cfg.MaxBodyBytes, Registerer: n.deps.Registry,
 		Sampler: admit.NewSampler(admit.Sources{
-			Usage: func() (int64, time.Duration) { u := s.Usage(); return u.Bytes, u.SyncLag },
+			Usage: func() (int64, time.Duration) { u := s.Usage(); return u.Bytes, u.DiskLag },
 			Space: func() (free, volume int64, err error) { return space(n.deps.FS, n.cfg.DBPath) },
 		}),
 	})

@@ -17,7 +17,7 @@ import (
 const (
 	// DefaultInterval is the longest time between two pings of a node that is well.
 	DefaultInterval = 15 * time.Second
-	// DefaultWithdrawal bounds the end: one half is for a ping that is under way, one for the last.
+	// DefaultWithdrawal bounds the end: one half is for what is to be said before, one for the last ping.
 	DefaultWithdrawal = 2 * time.Second
 	// Expiry is how long Canalis keeps a registration that is not renewed.
 	Expiry = 45 * time.Second

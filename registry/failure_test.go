@@ -164,16 +164,16 @@ func TestSlowControlPlane(t *testing.T) {
 	})
 }
 
-// A ping that hangs holds back the next state for a second; one that is about to be answered is not cut, so
+// A ping that hangs holds back the next state for half a second; one that is about to be answered is not cut, so
 // that it does not come after the next one.
 func TestDrainWhileAPingIsUnderWay(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
 		wait   time.Duration
 	}{
-		"hangs":    {registrytest.Hang, time.Second},
-		"too late": {registrytest.Late(7 * time.Second), time.Second},
-		"late":     {registrytest.Late(5500 * time.Millisecond), 500 * time.Millisecond},
+		"hangs":    {registrytest.Hang, 500 * time.Millisecond},
+		"too late": {registrytest.Late(7 * time.Second), 500 * time.Millisecond},
+		"late":     {registrytest.Late(5300 * time.Millisecond), 300 * time.Millisecond},
 		"fails": {func(w http.ResponseWriter, r *http.Request) {
 			registrytest.Late(5100*time.Millisecond)(w, r)
 			registrytest.Status(503)(w, r)
@@ -226,12 +226,35 @@ func stopAt(t *testing.T, answer http.HandlerFunc, want time.Duration) {
 	})
 }
 
+// A control plane that answers nothing is told all that there is to say, within the bound, however soon the end follows the
+// drain.
+func TestEveryStateIsToldToWhoHangs(t *testing.T) {
+	for after, want := range map[time.Duration]time.Duration{
+		0:                      registry.DefaultWithdrawal,
+		400 * time.Millisecond: registry.DefaultWithdrawal,
+		time.Minute:            registry.DefaultWithdrawal,
+	} {
+		t.Run(after.String(), func(t *testing.T) {
+			play(t, func(s *stage) {
+				s.canalis.Break(registrytest.Fault{Lands: true, Answer: registrytest.Hang})
+				time.Sleep(20 * time.Second)
+				s.reg.Drain()
+				time.Sleep(after)
+				if took := s.stop(); took != want {
+					s.Errorf("stopping took %v", took)
+				}
+				s.states(registry.Active, registry.Draining, registry.Offline)
+			}, jitter(0))
+		})
+	}
+}
+
 // The end may come while a ping hangs.
 func TestStopWhileAPingHangs(t *testing.T) {
 	play(t, func(s *stage) {
 		s.canalis.Break(registrytest.Fault{Answer: registrytest.Hang})
 		time.Sleep(20 * time.Second)
-		if took := s.stop(); took != 300*time.Millisecond {
+		if took := s.stop(); took != 225*time.Millisecond {
 			s.Errorf("stopping took %v", took)
 		}
 	}, func(c *registry.Config) { c.Withdrawal = 300 * time.Millisecond })

@@ -26,7 +26,7 @@ type Sealer interface {
 const introduction = 10 * time.Second
 
 func (r *Registration) introduce(ctx context.Context) {
-	if r.Sealer == nil {
+	if r.Sealer == nil || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, introduction)

@@ -61,7 +61,7 @@ func New(c Config) (*Registration, error) {
 }
 
 // Drain says that the node takes no new work any more. It returns at once, and the control plane is told
-// at once if Run runs; a ping that hangs in that moment delays it by half of Config.Withdrawal. Calls after
+// at once if Run runs; a ping that hangs in that moment delays it by a quarter of Config.Withdrawal. Calls after
 // the first one do nothing.
 func (r *Registration) Drain() { r.drain() }
 
@@ -84,25 +84,33 @@ func (r *Registration) Run(ctx context.Context) error {
 
 // report tells one state after the other.
 func (r *Registration) report(ctx context.Context) {
+	ending, cancel := lasting(ctx, r.Withdrawal/2)
+	defer cancel()
 	if r.serving.Err() == nil {
-		serving, stop := context.WithCancel(ctx)
-		context.AfterFunc(r.serving, stop)
-		r.keep(serving, Active)
-		stop()
+		r.keepActive(ctx)
 	}
-	r.keep(ctx, Draining)
+	if r.serving.Err() != nil { // told once, even if the end has come meanwhile
+		r.keep(ctx, ending, Draining)
+	}
 	r.withdraw(context.WithoutCancel(ctx))
 }
 
-// keep repeats the ping that says state until ctx ends. One that is under way then may still be answered,
-// so that it does not arrive after the ping that says the next state.
-func (r *Registration) keep(ctx context.Context, state State) {
-	h := history{log: r.Logger.With("state", string(state))}
-	sending, cancel := lasting(ctx, r.Withdrawal/2)
+func (r *Registration) keepActive(ctx context.Context) {
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	context.AfterFunc(r.serving, stop)
+	sending, cancel := lasting(serving, r.Withdrawal/4)
 	defer cancel()
-	for ctx.Err() == nil {
+	r.keep(serving, sending, Active)
+}
+
+// keep repeats the ping that says state until ctx ends; Draining is said at least once. One that is under way then may
+// still be answered until sending ends, so that it does not arrive after the ping that says the next state.
+func (r *Registration) keep(ctx, sending context.Context, state State) {
+	h := history{log: r.Logger.With("state", string(state))}
+	for owed := state == Draining; owed || ctx.Err() == nil; owed = false {
 		due := time.Now().Add(beat(r.Interval, r.Jitter()))
-		if r.introduce(ctx); ctx.Err() != nil {
+		if r.introduce(ctx); ctx.Err() != nil && !owed {
 			return
 		}
 		err := r.ping(sending, state)

@@ -143,8 +143,12 @@ func CheckAdvertise(s string) error {
 	if s == "" {
 		return nil
 	}
-	if _, err := parsePlace(s); err != nil {
+	p, err := parsePlace(s)
+	if err != nil {
 		return fmt.Errorf("gossip advertise: %w", err)
+	}
+	if !cluster.Callable(p.host) {
+		return fmt.Errorf("gossip advertise: address must have a host that other nodes can call, got %q", s)
 	}
 	return nil
 }

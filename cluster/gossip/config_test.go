@@ -23,6 +23,23 @@ func TestNewNamesEverythingThatIsWrong(t *testing.T) {
 	}
 }
 
+// What the others would call in vain is refused, where a name, or an address of this machine alone, may be right.
+func TestCheckAdvertise(t *testing.T) {
+	for _, good := range []string{"", "node-1", "node_1:7946", "10.0.0.1", "10.0.0.1:7946", "[fdaa::3]:7946", "127.0.0.1:7946"} {
+		if err := gossip.CheckAdvertise(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"0.0.0.0", "0.0.0.0:7946", "[::]:7946", "::", "[::ffff:0.0.0.0]:7946", "224.0.0.1:7946", "[ff02::1]:7946", "255.255.255.255:7946", "*:7946",
+	} {
+		want := `gossip advertise: address must have a host that other nodes can call, got "` + bad + `"`
+		if err := gossip.CheckAdvertise(bad); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", bad, err, want)
+		}
+	}
+}
+
 func TestNewRefusesMoreThanFitsIntoGossip(t *testing.T) {
 	m := member("a", 1)
 	m.Version = strings.Repeat("v", 500)

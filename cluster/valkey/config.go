@@ -57,25 +57,24 @@ const (
 	defaultHeartbeat = 5 * time.Second
 	defaultTTL       = 15 * time.Second
 	defaultIdle      = 5 * time.Minute
-	// minBeats is how many heartbeats fit at least into the life of one: one may be lost, and one late.
-	minBeats = 3
 )
+
+// MinBeats is how many heartbeats fit at least into the life of one: one may be lost, and one late.
+const MinBeats = 3
 
 func (c Config) withDefaults() (Config, error) {
 	address, err := cluster.ParseAddress(c.Self.Address)
 	if err == nil {
 		c.Self.Address = address
 	}
-	if strings.ContainsAny(c.HashTag, "{}") {
-		err = fmt.Errorf("the hash tag of Valkey keys must not contain { or }, got %q", c.HashTag)
-	}
+	err = errors.Join(err, CheckHashTag(c.HashTag))
 	if c.Heartbeat < 0 || c.TTL < 0 || c.Idle < 0 {
 		err = errors.Join(err, errors.New("heartbeat, TTL and idle time must not be negative"))
 	}
 	orDefault(&c.Heartbeat, defaultHeartbeat)
 	orDefault(&c.TTL, defaultTTL)
 	orDefault(&c.Idle, defaultIdle)
-	c.TTL = max(c.TTL, minBeats*c.Heartbeat)
+	c.TTL = max(c.TTL, MinBeats*c.Heartbeat)
 	if c.Prefix == "" {
 		c.Prefix = defaultPrefix
 	}
@@ -89,6 +88,14 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, errors.Join(err, c.Self.Check())
+}
+
+// CheckHashTag says what is wrong with a hash tag; nil if nothing is.
+func CheckHashTag(tag string) error {
+	if strings.ContainsAny(tag, "{}") {
+		return fmt.Errorf("the hash tag of Valkey keys must not contain { or }, got %q", tag)
+	}
+	return nil
 }
 
 func orDefault(d *time.Duration, value time.Duration) {

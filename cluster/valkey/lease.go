@@ -37,7 +37,7 @@ type lease struct {
 }
 
 func newLease(ttl time.Duration) *lease {
-	return &lease{ttl: ttl, word: ttl / minBeats, missed: true, lost: true}
+	return &lease{ttl: ttl, word: ttl / MinBeats, missed: true, lost: true}
 }
 
 // at is the node's standing now.

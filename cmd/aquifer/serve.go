@@ -31,9 +31,6 @@ func (serveCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := armCrashPoint(p.env(crashName)); err != nil {
-		return &failure{code: exitUsage, err: err}
-	}
 	logger := newLogger(p.stderr, cfg.Log, cfg.Level())
 	for _, w := range warnings {
 		logger.Warn("setting has no effect", "name", w.Name, "why", w.Text)

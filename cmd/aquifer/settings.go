@@ -22,6 +22,9 @@ func (p *process) settings() (node.Config, []node.Warning, error) {
 		warn(p.stderr, warnings) // a name that is mistyped may be why
 		return cfg, nil, &failure{code: exitUsage, err: err}
 	}
+	if err := armCrashPoint(p.env(crashName)); err != nil {
+		return cfg, nil, &failure{code: exitUsage, err: err}
+	}
 	return cfg, warnings, nil
 }
 

@@ -37,6 +37,9 @@ func tenantOf(raw string) (string, error) {
 	if err != nil {
 		return "", fault.New(fault.Invalid, "the query string must be well-formed: %v", err)
 	}
+	if len(params) == 0 {
+		return "", checkUser("")
+	}
 	ids := params["user_id"]
 	if len(ids) != 1 || len(params) != 1 {
 		return "", fault.New(fault.Invalid, "user_id must be the only parameter and stand once, got %q", raw)

@@ -246,4 +246,6 @@ type Usage struct {
 	Bytes int64 // size on disk
 	// SyncLag is how long the oldest acknowledged change has been waiting for the disk.
 	SyncLag time.Duration
+	// DiskLag is the part of it that the disk is to blame for, and not that the process was stopped for a while.
+	DiskLag time.Duration
 }

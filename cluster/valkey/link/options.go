@@ -41,6 +41,12 @@ func Check(rawURL string) error {
 	return err
 }
 
+// Check says what is wrong with the target as it is now, without repeating any of its secrets; nil if nothing is.
+func (t Target) Check() error {
+	_, err := t.options()
+	return err
+}
+
 // options returns the options of the client.
 func (t Target) options() (valkey.ClientOption, error) {
 	o, err := parse(t.URL)
@@ -118,6 +124,9 @@ func known(q url.Values) error {
 		if name != "addr" && len(values) > 1 {
 			return fmt.Errorf("the Valkey URL may have %s once, got it %d times", name, len(values))
 		}
+	}
+	if q.Has("master_set") && q.Get("master_set") == "" {
+		return errors.New("master_set of the Valkey URL must name what the Sentinels watch, or not be there")
 	}
 	if !q.Has("master_set") && (q.Has("sentinel_user") || q.Has("sentinel_password")) {
 		return errors.New("sentinel_user and sentinel_password of the Valkey URL need master_set")

@@ -47,6 +47,7 @@ func TestBadURLs(t *testing.T) {
 		"valkey://host?db=1":                     `got "db"`,
 		"valkey://host?master_set=a&master_set=": "once",
 		"valkey://host?sentinel_password=secret": "need master_set",
+		"valkey://host?master_set=":              "must name",
 		"valkey://host?skip_verify=secret":       `got "skip_verify"`,
 	} {
 		err := link.Check(u)

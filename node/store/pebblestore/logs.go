@@ -69,6 +69,7 @@ type logFile struct {
 	// Guarded by logs.mu: when the oldest write came that no sync has covered, and the oldest that a
 	// sync now running covers; zero if there is none.
 	since, syncing time.Time
+	began          time.Time // the sync that covers syncing
 	doubtful       bool
 }
 
@@ -118,7 +119,7 @@ func (l *logs) sync(f *logFile) error {
 	}
 	l.mu.Lock()
 	if f.syncing.IsZero() {
-		f.syncing = f.since
+		f.syncing, f.began = f.since, time.Now()
 	}
 	f.since = time.Time{}
 	l.mu.Unlock()
@@ -295,6 +296,23 @@ func (l *logs) lag(now time.Time) time.Duration {
 			if !t.IsZero() {
 				lag = max(lag, now.Sub(t))
 			}
+		}
+	}
+	return lag
+}
+
+// diskLag is the part of lag that is the disk's. What waits before its sync begins does so for the process, which the system
+// may have stopped: that counts as no more than the usual interval.
+func (l *logs) diskLag(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lag time.Duration
+	for f := range l.dirty {
+		if !f.since.IsZero() {
+			lag = max(lag, min(now.Sub(f.since), l.interval))
+		}
+		if !f.syncing.IsZero() {
+			lag = max(lag, now.Sub(f.began)+min(f.began.Sub(f.syncing), l.interval))
 		}
 	}
 	return lag

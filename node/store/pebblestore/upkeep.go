@@ -44,7 +44,10 @@ type usage struct {
 // Usage is store.Upkeep.Usage. The ballast is not counted.
 func (s *Store) Usage() store.Usage {
 	now := time.Now()
-	return store.Usage{Bytes: s.bytes(now), SyncLag: max(s.logs.lag(now), s.committer.lag(now))}
+	writing := s.committer.lag(now)
+	return store.Usage{
+		Bytes: s.bytes(now), SyncLag: max(s.logs.lag(now), writing), DiskLag: max(s.logs.diskLag(now), writing),
+	}
 }
 
 func (s *Store) bytes(now time.Time) int64 {
