@@ -31,7 +31,7 @@
 //	unavailable  503     Retry-After
 //	internal     500     never why: that is in the log
 //
-// A stream cannot tell a frozen client from a slow one as long as the kernel takes its bytes. A
-// small last event may so count as delivered although nobody read it; the stored result is the
-// remedy.
+// A stream confirms the end of its job once the client's machine has acknowledged it, which package socket
+// tells. What fits into the buffer of the client's kernel may so count as delivered although nobody read it;
+// the stored result is the remedy.
 package api

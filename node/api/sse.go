@@ -1,11 +1,13 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/events"
+	"github.com/aquifer-fleet/aquifer/node/socket"
 )
 
 const (
@@ -21,6 +23,7 @@ const (
 type sse struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
+	conn  *socket.Socket
 	wrote time.Time // the last time that something went out
 }
 
@@ -33,7 +36,7 @@ func newSSE(w http.ResponseWriter, r *http.Request) *sse {
 	if r.ProtoMajor == 1 {
 		h.Set("Connection", "keep-alive")
 	}
-	return &sse{w: w, rc: http.NewResponseController(w)}
+	return &sse{w: w, rc: http.NewResponseController(w), conn: socket.Of(r)}
 }
 
 // open sends the headers and the first bytes, which some proxies wait for.
@@ -79,6 +82,14 @@ func (s *sse) send(parts ...[]byte) error {
 	s.wrote = time.Now()
 	s.deadline(time.Time{})
 	return nil
+}
+
+// taken reports whether the client has all that was sent, as far as its kernel and this node's can tell. It waits
+// for it as long as for a piece.
+func (s *sse) taken(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return s.conn.Taken(ctx)
 }
 
 // deadline bounds the next write. A writer without deadlines is one that cannot freeze.
