@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 
 // follow opens the stream of job 1 over a real socket whose client has a small buffer, and returns once the node
 // listens for it.
-func follow(t *testing.T, f *fake) *net.TCPConn {
+func follow(t *testing.T, f *fake) (*net.TCPConn, *http.Server) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,7 +44,7 @@ func follow(t *testing.T, f *fake) *net.TCPConn {
 		t.Fatal(err)
 	}
 	readUntil(t, client, "event: queued")
-	return client
+	return client, srv
 }
 
 // readUntil reads until word has come.
@@ -90,11 +91,32 @@ func TestWH08_ClientThatClosesWithTheEndConfirms(t *testing.T) {
 	f := newFake()
 	f.hub = events.New(events.Config{Wait: time.Minute})
 	s := f.put(queuedJob(1, 1))
-	client := follow(t, f)
+	client, _ := follow(t, f)
 	confirmed := endWith(f, s, large[:60_000], time.Minute)
 	readUntil(t, client, "200}\r\n2\r\n\n\n\r\n") // to the byte: what a client leaves unread breaks the connection
 	_ = client.Close()
 	if !<-confirmed {
 		t.Error("not confirmed, although the client has it")
+	}
+}
+
+// A write waits until the client has read a good part of what the kernel holds back for it. So that a slow client
+// gets a large result, that must be little.
+func TestSL01_KernelHoldsBackLittle(t *testing.T) {
+	f := newFake()
+	s := f.put(queuedJob(1, 1))
+	client, srv := follow(t, f)
+	if <-endWith(f, s, large, 100*time.Millisecond) {
+		t.Error("confirmed, although nobody has read it")
+	}
+	if err := srv.Close(); err != nil { // the kernel still sends what it has
+		t.Fatal(err)
+	}
+	if err := client.SetReadBuffer(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	const limit = 256 << 10
+	if held, err := io.Copy(io.Discard, io.LimitReader(client, limit)); err != nil || held == limit {
+		t.Errorf("the kernel held back %d bytes and more, %v", held, err)
 	}
 }

@@ -15,6 +15,9 @@ const (
 	// does not hold a stream, and one that is slow still gets a large result.
 	writeTimeout = 10 * time.Second
 	pieceSize    = 64 << 10
+	// unsent is how much of a stream the kernel may hold back for its client, in bytes. More, and a write waits for
+	// the client to read half of that, which may be megabytes, whatever the size of the piece.
+	unsent = 32 << 10
 	// reconnectAfter is when a client should come back, in ms.
 	reconnectAfter = "2000"
 )
@@ -36,7 +39,9 @@ func newSSE(w http.ResponseWriter, r *http.Request) *sse {
 	if r.ProtoMajor == 1 {
 		h.Set("Connection", "keep-alive")
 	}
-	return &sse{w: w, rc: http.NewResponseController(w), conn: socket.Of(r)}
+	conn := socket.Of(r)
+	conn.BoundUnsent(unsent)
+	return &sse{w: w, rc: http.NewResponseController(w), conn: conn}
 }
 
 // open sends the headers and the first bytes, which some proxies wait for.
