@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,38 +55,49 @@ func (s *sse) event(e events.Event) error { return s.frame(e, "") }
 func (s *sse) closing(e events.Event) error { return s.frame(e, "retry: "+reconnectAfter+"\n") }
 
 func (s *sse) frame(e events.Event, extra string) error {
-	data, err := e.JSON()
-	if err != nil {
-		return err
-	}
 	head := make([]byte, 0, 128)
 	head = strconv.AppendInt(append(head, "id: "...), int64(e.Seq), 10)
 	head = append(append(append(head, "\nevent: "...), e.Name...), '\n')
 	head = append(append(head, extra...), "data: "...)
-	return s.send(head, data, []byte("\n\n"))
+	if err := s.write(head); err != nil {
+		return err
+	}
+	for piece, err := range e.Pieces() {
+		if err == nil {
+			err = s.write(piece)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.send([]byte("\n\n"))
 }
 
 // comment breaks the silence.
 func (s *sse) comment() error { return s.send([]byte(": keepalive\n\n")) }
 
-// send writes and flushes. Each piece has its own deadline, and none is left behind: over HTTP/2 an
-// expired one would end the stream although nothing is being written.
-func (s *sse) send(parts ...[]byte) error {
-	for _, part := range parts {
-		for len(part) > 0 {
-			piece := part[:min(len(part), pieceSize)]
-			s.deadline(time.Now().Add(writeTimeout))
-			if _, err := s.w.Write(piece); err != nil {
-				return err
-			}
-			part = part[len(piece):]
-		}
+// send writes and flushes. No deadline is left behind: over HTTP/2 an expired one would end the stream although
+// nothing is being written.
+func (s *sse) send(b []byte) error {
+	if err := s.write(b); err != nil {
+		return err
 	}
 	if err := s.rc.Flush(); err != nil {
 		return err
 	}
 	s.wrote = time.Now()
 	s.deadline(time.Time{})
+	return nil
+}
+
+// write writes in pieces that have a deadline each.
+func (s *sse) write(b []byte) error {
+	for piece := range slices.Chunk(b, pieceSize) {
+		s.deadline(time.Now().Add(writeTimeout))
+		if _, err := s.w.Write(piece); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
