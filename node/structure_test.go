@@ -42,6 +42,7 @@ func mayImport() map[string]string {
 		"node/egress":            "node/fault node/hostname",
 		"node/admit":             "node/fault",
 		"node/inbound":           "",
+		"node/socket":            "",
 		"node/store":             "node/job node/fault node/retry",
 		"node/store/pebblestore": "node/store node/job node/fault node/crashpoint",
 		"node/store/storetest":   "node/store node/job node/fault",
@@ -56,7 +57,7 @@ func mayImport() map[string]string {
 		"node/handoff":           "node/job node/store node/queue",
 		"node/webhook":           "node/job node/pace node/store node/alarm node/retry",
 		"node/drain":             "node/job",
-		"node/api":               "node/job node/fault node/store node/intake node/proxy node/events node/alarm",
+		"node/api":               "node/job node/fault node/store node/intake node/proxy node/events node/alarm node/socket",
 		"node/client":            "node/job node/fault node/events",
 		"node": "node/fault node/pace node/crashpoint node/job node/egress node/admit node/inbound node/store node/store/pebblestore node/dispatch " +
 			"node/queue node/events node/intake node/worker node/proxy node/agenda node/webhook node/api node/client node/drain node/handoff node/results registry cluster cluster/gossip cluster/valkey cluster/valkey/link",

@@ -34,7 +34,7 @@
 //
 // A call to /proxy that is for an attempt at once alone, and does not help, is answered with 503, reason and upstream_status.
 //
-// A stream cannot tell a frozen client from a slow one as long as the kernel takes its bytes. A
-// small last event may so count as delivered although nobody read it; the stored result is the
-// remedy.
+// A stream confirms the end of its job once the client's machine has acknowledged it, which package socket
+// tells, and so does a relayed answer. What fits into the buffer of the client's kernel may so count as delivered
+// although nobody read it; the stored result is the remedy.
 package api

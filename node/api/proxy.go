@@ -110,9 +110,9 @@ func (f *face) relay(w http.ResponseWriter, r *http.Request, id job.ID, a *proxy
 		h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	}
 	w.WriteHeader(a.Status)
-	out := newWriter(w)
+	out := newWriter(w, r)
 	// A client that does not get the whole answer sees that by the length.
-	delivered := out.send(a.Body) == nil && r.Context().Err() == nil
+	delivered := out.send(a.Body) == nil && out.taken(r.Context())
 	if delivered {
 		a.Delivered(r.Context())
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/aquifer-fleet/aquifer/node/socket"
 )
 
 // Limits of the server on what clients may do with a connection.
@@ -28,6 +30,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	srv := &http.Server{
 		Handler:           h,
 		ConnState:         unused.note,
+		ConnContext:       socket.Attach,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/events"
+	"github.com/aquifer-fleet/aquifer/node/socket"
 )
 
 const (
@@ -13,6 +16,9 @@ const (
 	// does not hold a stream, and one that is slow still gets a large result.
 	writeTimeout = 10 * time.Second
 	pieceSize    = 64 << 10
+	// unsent is how much of an answer the kernel may hold back for its client, in bytes. More, and a write waits for
+	// the client to read half of that, which may be megabytes, whatever the size of the piece.
+	unsent = 32 << 10
 	// reconnectAfter is when a client should come back, in ms.
 	reconnectAfter = "2000"
 )
@@ -21,10 +27,15 @@ const (
 type writer struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
+	conn  *socket.Socket
 	wrote time.Time // the last time that something went out
 }
 
-func newWriter(w http.ResponseWriter) writer { return writer{w: w, rc: http.NewResponseController(w)} }
+func newWriter(w http.ResponseWriter, r *http.Request) writer {
+	conn := socket.Of(r)
+	conn.BoundUnsent(unsent)
+	return writer{w: w, rc: http.NewResponseController(w), conn: conn}
+}
 
 // sse writes server-sent events. One goroutine owns it.
 type sse struct{ writer }
@@ -38,7 +49,7 @@ func newSSE(w http.ResponseWriter, r *http.Request) *sse {
 	if r.ProtoMajor == 1 {
 		h.Set("Connection", "keep-alive")
 	}
-	return &sse{newWriter(w)}
+	return &sse{newWriter(w, r)}
 }
 
 // open sends the headers and the first bytes, which some proxies wait for.
@@ -51,32 +62,32 @@ func (s *sse) event(e events.Event) error { return s.frame(e, "") }
 func (s *sse) closing(e events.Event) error { return s.frame(e, "retry: "+reconnectAfter+"\n") }
 
 func (s *sse) frame(e events.Event, extra string) error {
-	data, err := e.JSON()
-	if err != nil {
-		return err
-	}
 	head := make([]byte, 0, 128)
 	head = strconv.AppendInt(append(head, "id: "...), int64(e.Seq), 10)
 	head = append(append(append(head, "\nevent: "...), e.Name...), '\n')
 	head = append(append(head, extra...), "data: "...)
-	return s.send(head, data, []byte("\n\n"))
+	if err := s.write(head); err != nil {
+		return err
+	}
+	for piece, err := range e.Pieces() {
+		if err == nil {
+			err = s.write(piece)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.send([]byte("\n\n"))
 }
 
 // comment breaks the silence.
 func (s *sse) comment() error { return s.send([]byte(": keepalive\n\n")) }
 
-// send writes and flushes. Each piece has its own deadline, and none is left behind: over HTTP/2 an
-// expired one would end the stream although nothing is being written.
-func (s *writer) send(parts ...[]byte) error {
-	for _, part := range parts {
-		for len(part) > 0 {
-			piece := part[:min(len(part), pieceSize)]
-			s.deadline(time.Now().Add(writeTimeout))
-			if _, err := s.w.Write(piece); err != nil {
-				return err
-			}
-			part = part[len(piece):]
-		}
+// send writes and flushes. No deadline is left behind: over HTTP/2 an expired one would end the stream although
+// nothing is being written.
+func (s *writer) send(b []byte) error {
+	if err := s.write(b); err != nil {
+		return err
 	}
 	if err := s.rc.Flush(); err != nil {
 		return err
@@ -84,6 +95,25 @@ func (s *writer) send(parts ...[]byte) error {
 	s.wrote = time.Now()
 	s.deadline(time.Time{})
 	return nil
+}
+
+// write writes in pieces that have a deadline each.
+func (s *writer) write(b []byte) error {
+	for piece := range slices.Chunk(b, pieceSize) {
+		s.deadline(time.Now().Add(writeTimeout))
+		if _, err := s.w.Write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// taken reports whether the client has all that was sent, as far as its kernel and this node's can tell. It waits
+// for it as long as for a piece.
+func (s *writer) taken(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return s.conn.Taken(ctx)
 }
 
 // deadline bounds the next write. A writer without deadlines is one that cannot freeze.

@@ -112,9 +112,9 @@ func (t *teller) next(ctx context.Context, wake time.Time) (events.Event, error)
 	return t.told.Next(ctx)
 }
 
-// confirm says that the client has the end: it was written and flushed, and the client is there.
+// confirm says that the client has the end: it was written and flushed, and the client's machine has it.
 func (t *teller) confirm(ctx context.Context) {
-	if ctx.Err() == nil && !t.replayed {
+	if !t.replayed && t.out.taken(ctx) {
 		t.live.Confirm()
 	}
 }

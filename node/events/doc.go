@@ -11,8 +11,8 @@
 // is the end of the job. The promise to the publishers: they never wait, except in End for one
 // confirmation, and a job that nobody listens to costs them next to nothing.
 //
-// A confirmation says that a socket took the end of the job. It cannot say that somebody read it:
-// the kernel takes a small event for a client that is frozen. The stored result is the remedy.
+// A confirmation says that the client's machine took the end of the job. It cannot say that somebody read
+// it: the kernel there takes a small event for a client that is frozen. The stored result is the remedy.
 //
 // The package writes no HTTP and stores nothing.
 package events

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/aquifer-fleet/aquifer/node/job"
 )
@@ -29,16 +28,6 @@ func (e Event) Terminal() bool { return e.Name == NameCompleted || e.Name == Nam
 // lasting reports whether the event is part of the job's history.
 func (e Event) lasting() bool {
 	return e.Name == NameQueued || e.Name == NameDispatching || e.Name == NameRetrying || e.Terminal()
-}
-
-// JSON returns the data on one line, keys in alphabetical order, escaped so that it may stand in HTML.
-func (e Event) JSON() ([]byte, error) {
-	// A reason may quote bytes of a peer; they must not break the stream.
-	b, err := json.Marshal(e.Data, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		return nil, fmt.Errorf("data of event %s: %w", e.Name, err)
-	}
-	return b, nil
 }
 
 // Decode reads the data of an event of this name, as JSON wrote it. ok is false for a name that is

@@ -109,8 +109,8 @@ func (s *Subscription) take() (Event, error) {
 	}
 }
 
-// Confirm says that the client has the end of the job: it was written to the socket and flushed while
-// the client was still there. It counts until Hub.End has given up waiting.
+// Confirm says that the client has the end of the job: it was written to the socket and flushed, and taken as
+// far as can be known. It counts until Hub.End has given up waiting.
 func (s *Subscription) Confirm() { s.hub.confirm(s) }
 
 // Wait has Hub.End wait for this listener until it confirms or closes, however long that takes. It is for a listener that
