@@ -54,7 +54,7 @@ func (n *Node) newMembership(w *working) (*membership, error) {
 		return nil, err
 	}
 	// Peers may be anywhere, also where jobs must not be sent to.
-	if m.peers, err = egress.New(egress.Config{Dial: n.deps.Dial, DialTimeout: connecting}); err != nil {
+	if m.peers, err = egress.New(egress.Config{Dial: n.deps.Dial, DialTimeout: connecting, MaxIdleConns: n.idleConns()}); err != nil {
 		return nil, err
 	}
 	m.owners = cluster.NewOwners(cluster.OwnersConfig{View: m.view, Placement: m.placement, PruneTTL: c.PruneTTL()})

@@ -33,6 +33,9 @@ type Deps struct {
 	// Registry takes the node's metrics and serves them at /metrics.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
+	// Descriptors is how many files and connections the process may have open; 0 means that nothing is known.
+	// An eighth of them may be idle connections to targets.
+	Descriptors uint64
 	// Rand is the source of the random part of job ids.
 	Rand io.Reader
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -85,6 +86,7 @@ type parts struct {
 // assemble opens the store and builds the parts around it. Nothing moves yet. The API can be called at
 // port, if there is a control plane to tell.
 func (n *Node) assemble(ctx context.Context, port string) (_ *parts, err error) {
+	n.warnOfDescriptors()
 	p := &parts{cfg: &n.cfg}
 	if p.store, err = n.openStore(ctx); err != nil {
 		return nil, err
@@ -154,11 +156,35 @@ func (n *Node) openStore(ctx context.Context) (*pebblestore.Store, error) {
 	return s, nil
 }
 
+const (
+	// idleShare is the part of the process's descriptors that each of the two pools of idle connections
+	// may take. Callers must still get in.
+	idleShare = 16
+	// fewDescriptors is below what a busy node needs: each call, caller and stream takes one.
+	fewDescriptors = 4096
+)
+
+// idleConns is how many idle connections a pool may keep; 0 leaves it to the pool.
+func (n *Node) idleConns() int {
+	if n.deps.Descriptors == 0 {
+		return 0
+	}
+	return int(max(1, min(n.deps.Descriptors/idleShare, math.MaxInt32)))
+}
+
+// warnOfDescriptors says that the process may have too few connections.
+func (n *Node) warnOfDescriptors() {
+	if limit := n.deps.Descriptors; limit > 0 && limit < fewDescriptors {
+		n.deps.Logger.Warn("few files and connections may be open: raise the limit (ulimit -n), or callers are kept waiting under load",
+			"limit", limit, "recommended", fewDescriptors)
+	}
+}
+
 func (n *Node) newEgress() (*egress.Client, error) {
 	return egress.New(egress.Config{
 		Public: n.cfg.Egress == "public", Allow: n.cfg.EgressAllow, Dial: n.deps.Dial,
 		FollowRedirects: n.cfg.FollowRedirects, Secret: job.Secret, HopAllowed: n.rules().AllowsHost,
-		Registerer: n.deps.Registry,
+		MaxIdleConns: n.idleConns(), Registerer: n.deps.Registry,
 	})
 }
 

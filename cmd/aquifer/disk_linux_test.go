@@ -32,7 +32,7 @@ func TestDK01_FullVolume(t *testing.T) {
 
 func fillVolume(t *testing.T, m mode) {
 	v := newVolume(t, 64*mib)
-	v.fill(t, 34*mib) // so that fewer jobs will do
+	v.fill(t, 32*mib) // so that fewer jobs will do
 	w := newWorld(t)
 	target := newPatient(t)
 	l := newLives(t, v.dir, oneByOne, m.setting)

@@ -41,7 +41,7 @@ func (serveCommand) Run(p *process) error {
 	if p.env("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareThreads)
 	}
-	n, err := node.New(cfg, node.Deps{Logger: logger, Registry: processMetrics()})
+	n, err := node.New(cfg, node.Deps{Logger: logger, Registry: processMetrics(), Descriptors: descriptors()})
 	if err != nil {
 		return err
 	}

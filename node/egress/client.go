@@ -57,6 +57,9 @@ type Config struct {
 	// HopAllowed tells whether a redirect to a host may be followed; nil allows every host that the
 	// guard agrees with. A redirect that may not be followed is the answer.
 	HopAllowed func(host string) bool
+	// MaxIdleConns bounds the idle connections of each of the client's pools; 0 means 1024, and more is
+	// not kept either.
+	MaxIdleConns int
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 }
@@ -102,11 +105,14 @@ func New(cfg Config) (*Client, error) {
 	if cfg.ResponseHeaderBytes == 0 {
 		cfg.ResponseHeaderBytes = defaultHeaderBytes
 	}
+	if cfg.MaxIdleConns == 0 || cfg.MaxIdleConns > maxIdleConns {
+		cfg.MaxIdleConns = maxIdleConns
+	}
 	c := &Client{
 		dialer: newDialer(cfg, guard, m),
 		follow: redirects{max: cfg.FollowRedirects, secret: cfg.Secret, allowed: cfg.HopAllowed},
 	}
-	c.links = newLinks(cfg.ResponseHeaderBytes, c.dialer)
+	c.links = newLinks(cfg, c.dialer)
 	c.routes = newRoutes(func() *http.Transport { return newTransport(cfg, c.dialer) }, m)
 	return c, nil
 }

@@ -311,3 +311,27 @@ func TestLinksAreBounded(t *testing.T) {
 		t.Errorf("a request after Close: %v", err)
 	}
 }
+
+// TestFewIdleConns keeps no more idle connections than the client is told to, and never more than the most.
+func TestFewIdleConns(t *testing.T) {
+	for most, want := range map[int]int{0: maxIdleConns, 3: 3, 2 * maxIdleConns: maxIdleConns} {
+		c := client(t, Config{MaxIdleConns: most, Dial: func(context.Context, string, string) (net.Conn, error) {
+			near, _ := net.Pipe()
+			return near, nil
+		}})
+		var list []*link
+		for n := range maxIdleConns + 10 {
+			l, _, err := c.links.get(&attempt{Context: t.Context(), client: c}, string(rune('a'+n%8))+":80")
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, l)
+		}
+		for _, l := range list {
+			c.links.put(l)
+		}
+		if n := metricValue(t, c.dialer.metrics.connections); c.links.total != want || int(n) != want {
+			t.Errorf("with MaxIdleConns %d %d are kept and %v open, want %d", most, c.links.total, n, want)
+		}
+	}
+}

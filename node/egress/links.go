@@ -16,6 +16,7 @@ import (
 type links struct {
 	dialer  *dialer
 	header  int64     // bytes that an answer's header may have
+	most    int       // idle links
 	readers sync.Pool // of *bufio.Reader: an idle link needs none
 
 	outgoings outgoings
@@ -36,9 +37,9 @@ type host struct {
 // sweepEvery is by how much an idle link may outlive its time, or its end by the other side.
 const sweepEvery = 15 * time.Second
 
-func newLinks(header int64, d *dialer) *links {
+func newLinks(cfg Config, d *dialer) *links {
 	return &links{
-		dialer: d, header: header, hosts: make(map[string]*host),
+		dialer: d, header: cfg.ResponseHeaderBytes, most: cfg.MaxIdleConns, hosts: make(map[string]*host),
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBufferBytes) }},
 	}
 }
@@ -105,7 +106,7 @@ func (s *links) keep(l *link) (surplus *link) {
 	if len(h.idle) == maxIdleConnsPerHost {
 		return l
 	}
-	if s.total == maxIdleConns {
+	if s.total >= s.most {
 		surplus = s.surplus()
 	}
 	h.idle = append(h.idle, l)

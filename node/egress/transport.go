@@ -41,7 +41,7 @@ func newTransport(cfg Config, d *dialer) *http.Transport {
 		TLSClientConfig:        tlsConfig(cfg.TLS),
 		TLSHandshakeTimeout:    cfg.DialTimeout,
 		DisableCompression:     true,
-		MaxIdleConns:           maxIdleConns,
+		MaxIdleConns:           cfg.MaxIdleConns,
 		MaxIdleConnsPerHost:    maxIdleConnsPerHost,
 		IdleConnTimeout:        idleConnTimeout,
 		MaxResponseHeaderBytes: cfg.ResponseHeaderBytes,

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// The ballast is two files. The first is given up when a write finds the disk full: two memtables
-	// are room for many thousand ends of jobs. The second is given up at the start, which makes a table
-	// of every memtable that was waiting, and one more for good measure.
+	// The ballast is two files. The first is given up when a write finds the disk full: logs take two
+	// memtables of it, room for many thousand ends of jobs, and leave one to the tables that give room
+	// back. The second is given up at the start, which makes a table of every memtable that was waiting,
+	// and one more for good measure.
 	ballastWork = "BALLAST-WORK"
 	ballastOpen = "BALLAST-OPEN"
-	workTables  = 2
+	workTables  = 3
 	openTables  = memtables + 2
 	// ballastCheck is how often a store on a full disk looks for room.
 	ballastCheck = time.Second
@@ -73,20 +74,33 @@ func (b *ballast) release() bool {
 	return err == nil
 }
 
-// scarce reports whether so little is free that a compaction must not take it. An urgent one, without
-// which writes are about to stop, leaves only room for work.
-func (b *ballast) scarce(urgent bool) bool {
-	left := b.reserve()
-	if urgent {
-		left = workTables * b.table
+// scarce reports whether so little is free that something must not take it.
+//
+// While the ballast is out nothing may keep compactions from giving room back, as nobody else may. Logs leave
+// them the size of a memtable, and they leave some for the manifest, without which they could not end. What
+// one takes meanwhile it gives back with its end, good or bad.
+//
+// An urgent compaction, without which writes are about to stop, may take as much: work still has the ballast.
+// Any other leaves the reserve.
+func (b *ballast) scarce(p purpose, urgent bool) bool {
+	var left int64
+	switch out := b.out.Load(); {
+	case p == journal && out:
+		left = b.table
+	case p == compaction && (out || urgent):
+		left = b.table / 8
+	case p == compaction:
+		left = b.reserve()
+	default:
+		return false
 	}
 	use, err := b.fs.GetDiskUsage(b.dir)
 	return err == nil && use.AvailBytes < uint64(left)
 }
 
-// reserve is how much must be free before the ballast is made, and what compactions leave alone: the
-// ballast, and as much again as it gives up at work.
-func (b *ballast) reserve() int64 { return (openTables + 2*workTables) * b.table }
+// reserve is how much must be free before the ballast is made, and what compactions leave alone until
+// then: the ballast and two memtables.
+func (b *ballast) reserve() int64 { return (openTables + workTables + 2) * b.table }
 
 // make takes the space. It reports whether the disk has room for it.
 func (b *ballast) make() bool {

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -22,6 +23,7 @@ type compactions struct {
 	open    bool
 	ended   bool
 	running int
+	resting *time.Timer // nil unless none may begin for a while
 }
 
 func newCompactions() *compactions { return new(compactions) }
@@ -33,6 +35,9 @@ func (c *compactions) Register(_ int, db pebble.DBForCompaction) { c.db = db }
 func (c *compactions) Unregister() {
 	c.mu.Lock()
 	c.ended = true
+	if c.resting != nil {
+		c.resting.Stop()
+	}
 	c.mu.Unlock()
 	c.giving.Wait()
 }
@@ -50,7 +55,7 @@ func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 
 // free reports whether one more compaction may run. The caller holds mu.
 func (c *compactions) free() bool {
-	return c.open && !c.ended && c.running < c.db.GetAllowedWithoutPermission()
+	return c.open && !c.ended && c.resting == nil && c.running < c.db.GetAllowedWithoutPermission()
 }
 
 // UpdateGetAllowedWithoutPermission is told that a flush has ended, which may have raised the limit. Its
@@ -69,6 +74,21 @@ func (c *compactions) start() {
 	c.open = true
 	c.mu.Unlock()
 	c.grant()
+}
+
+// rest lets no compaction begin for so long. One that has failed would be followed by the next at once.
+func (c *compactions) rest(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.resting != nil || c.ended {
+		return
+	}
+	c.resting = time.AfterFunc(d, func() {
+		c.mu.Lock()
+		c.resting = nil
+		c.mu.Unlock()
+		c.grant()
+	})
 }
 
 // grant gives free slots to compactions that wait. A slot is taken when its compaction has accepted it, so

@@ -70,8 +70,7 @@ func openPebble(o Options, v *volume) (db *pebble.DB, err error) {
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { logger.Errorf("corruption: %v", info) },
 		},
 	}
-	scheduler := newCompactions()
-	opts.Experimental.CompactionScheduler = scheduler
+	opts.Experimental.CompactionScheduler = v.merging
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
@@ -91,7 +90,7 @@ func openPebble(o Options, v *volume) (db *pebble.DB, err error) {
 		err = fmt.Errorf("%w: Pebble's format is %d, this program knows up to %d", store.ErrVersion, found, pebbleFormat)
 		return nil, errors.Join(err, db.Close())
 	}
-	scheduler.start()
+	v.merging.start()
 	return db, nil
 }
 

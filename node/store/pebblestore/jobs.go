@@ -42,6 +42,7 @@ func (s *Store) Insert(ctx context.Context, j *job.Job, d store.Durability) (sto
 	got := s.promise(d)
 	c.durable = got == store.Sync
 	entry.Order, err = s.commit(ctx, c)
+	s.reclaimer.inserted.Store(true)
 	return store.Inserted{Entry: entry, Durability: got}, err
 }
 

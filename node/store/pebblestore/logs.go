@@ -135,6 +135,9 @@ func (l *logs) sync(f *logFile) error {
 		f.volume.fail(err)
 		return f.volume.failure()
 	}
+	if errors.Is(err, store.ErrClosed) {
+		return err // nothing has failed: the store was closed on a full disk, and what waited was refused
+	}
 	if err != nil {
 		if !f.doubtful {
 			f.doubtful = true

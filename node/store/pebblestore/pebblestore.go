@@ -77,6 +77,7 @@ type Store struct {
 	// it is closed.
 	reads     *gate
 	ledger    ledger
+	reclaimer *reclaimer
 	expiring  sync.Mutex // one step claims many jobs at a time, so that its claims cannot deadlock with another's
 	closeOnce sync.Once
 	closeErr  error
@@ -101,6 +102,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		keys: newClaims[job.KeyHash](closing), jobs: newClaims[job.ID](closing),
 		attempts: newAttempts(), offers: newOffers(), waiting: new(places), owed: new(places),
 		reads: newGate(), unreadable: newUnreadable(o.Logger), ledger: ledger{keep: o.Ledger},
+		reclaimer: newReclaimer(),
 	}
 	err = s.openVolume(ctx, o)
 	if err == nil {
@@ -134,7 +136,7 @@ func (o Options) withDefaults() Options {
 // Pebble, which makes it durable too.
 func (s *Store) openVolume(ctx context.Context, o Options) error {
 	s.volume = &volume{
-		FS: o.FS, logger: o.Logger, layers: newLayers(o.Logger), stalls: &stalls{logger: o.Logger},
+		FS: o.FS, logger: o.Logger, layers: newLayers(o.Logger), merging: newCompactions(), stalls: &stalls{logger: o.Logger},
 		opening: ctx, closing: s.closing, ended: s.ended, failed: make(chan struct{}), broken: make(chan struct{}), dir: o.Dir,
 	}
 	if err := s.lock(o); err != nil {
@@ -203,6 +205,8 @@ func (s *Store) start() {
 	s.background.Go(func() { s.volume.ballast.watch(s.closing) })
 	s.readers.Go(func() { s.volume.layers.watch(s.closing, s.countLayers) })
 	s.readers.Go(s.fillFilter)
+	signal(s.reclaimer.wake) // the last process may have left something
+	s.readers.Go(s.reclaim)
 }
 
 // rescue flushes the memtable, after which the logs that could not be synced are not needed any more.

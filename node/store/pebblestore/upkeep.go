@@ -113,6 +113,7 @@ func (s *Store) expireSome(ctx context.Context, ids []expiredKey) (removed int, 
 		return 0, s.abandon(c, nil)
 	}
 	_, err = s.commit(ctx, c)
+	signal(s.reclaimer.wake)
 	return removed, err
 }
 
@@ -187,6 +188,7 @@ func (s *Store) expireOne(ctx context.Context, c *change, x expiredKey, release 
 			return release, err
 		}
 	}
+	s.reclaimer.bytes.Add(int64(len(j.Request.Body)))
 	c.drop(expiry)
 	c.remove(appendUser(buf[:0], j.Request.UserID, x.id))
 	c.remove(appendID(buf[:0], kindJob, x.id))

@@ -28,7 +28,7 @@ const (
 	// tablePause is how long the failure of a table is kept back. Pebble tries a failed flush or
 	// compaction again at once, without a pause of its own.
 	tablePause = time.Second
-	// compactionPause is the same for a compaction that finds no room.
+	// compactionPause is for how long no other compaction follows one that has found no room.
 	compactionPause = 10 * time.Second
 )
 
@@ -48,6 +48,7 @@ type volume struct {
 	// ballast is space held in reserve, layers what piles up while compactions find no room.
 	ballast *ballast
 	layers  *layers
+	merging *compactions
 	slow    atomic.Int64 // writes and syncs that have taken longer than slowDisk
 	slowly  seldom       // says so
 	stalls  *stalls
@@ -127,13 +128,16 @@ func (v *volume) missing() bool {
 type purpose uint8
 
 const (
-	vital      purpose = iota // logs, manifests and the like: Pebble does not survive that one fails
+	vital      purpose = iota // manifests and the like: Pebble does not survive that one fails
+	journal                   // a log; neither that
 	flush                     // a table made of a memtable; until it is there, the log is needed
 	compaction                // a table made of tables
 )
 
 func purposeOf(name string, category vfs.DiskWriteCategory) purpose {
 	switch {
+	case isLog(name):
+		return journal
 	case !strings.HasSuffix(name, ".sst") && !strings.HasSuffix(name, ".blob"):
 		return vital
 	case category == "pebble-compaction":
@@ -142,6 +146,9 @@ func purposeOf(name string, category vfs.DiskWriteCategory) purpose {
 		return flush
 	}
 }
+
+// table reports whether Pebble survives that a file of this purpose fails.
+func (p purpose) table() bool { return p == flush || p == compaction }
 
 // attempt runs one change of the file system until it has worked or is beyond hope. done is false if
 // the volume is frozen; the operation then counts as done.
@@ -159,7 +166,7 @@ func (v *volume) attempt(p purpose, op func() error) (done bool, err error) {
 			}
 			v.waitForRoom(fullPause)
 		case errors.Is(err, fs.ErrNotExist) && v.missing():
-		case p != vital:
+		case p.table():
 			v.refuse(p, full)
 			return true, err
 		case full:
@@ -173,12 +180,15 @@ func (v *volume) attempt(p purpose, op func() error) (done bool, err error) {
 	return false, nil
 }
 
+// scarce reports whether what is free must be left to others.
+func (v *volume) scarce(p purpose) bool { return v.ballast.scarce(p, v.layers.high.Load()) }
+
 // refuse passes the time before Pebble is told that a table cannot be written.
 func (v *volume) refuse(p purpose, full bool) {
 	switch {
 	case full && p == compaction:
 		v.layers.refused()
-		v.pause(compactionPause)
+		v.merging.rest(compactionPause) // not here: what it has written must go first
 	case full:
 		v.waitForRoom(tablePause)
 	default:
@@ -215,7 +225,7 @@ func (v *volume) create(name string, category vfs.DiskWriteCategory, op func() (
 	var file vfs.File
 	p := purposeOf(name, category)
 	done, err := v.attempt(p, func() (err error) {
-		if p == compaction && v.ballast.scarce(v.layers.high.Load()) {
+		if p == compaction && v.scarce(p) {
 			return syscall.ENOSPC
 		}
 		file, err = op()

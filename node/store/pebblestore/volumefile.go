@@ -1,6 +1,8 @@
 package pebblestore
 
 import (
+	"syscall"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -15,6 +17,9 @@ type volumeFile struct {
 func (f *volumeFile) Write(p []byte) (int, error) {
 	written := 0
 	done, err := f.volume.attempt(f.purpose, func() error {
+		if f.mustLeave() {
+			return syscall.ENOSPC
+		}
 		n, err := f.File.Write(p[written:])
 		written += n
 		return err
@@ -28,6 +33,9 @@ func (f *volumeFile) Write(p []byte) (int, error) {
 func (f *volumeFile) WriteAt(p []byte, at int64) (int, error) {
 	written := 0
 	done, err := f.volume.attempt(f.purpose, func() error {
+		if f.mustLeave() {
+			return syscall.ENOSPC
+		}
 		n, err := f.File.WriteAt(p[written:], at+int64(written))
 		written += n
 		return err
@@ -36,6 +44,12 @@ func (f *volumeFile) WriteAt(p []byte, at int64) (int, error) {
 		return len(p), f.frozen()
 	}
 	return written, err
+}
+
+// mustLeave reports whether what is left on a full disk is for others. On any other a table was asked for when
+// it was made, and asking again at every write would cost too much.
+func (f *volumeFile) mustLeave() bool {
+	return f.volume.running.Load() && f.volume.ballast.out.Load() && f.volume.scarce(f.purpose)
 }
 
 func (f *volumeFile) Sync() error { return f.sync(f.File.Sync) }
@@ -52,7 +66,7 @@ func (f *volumeFile) sync(op func() error) error {
 	switch {
 	case err == nil || !f.volume.running.Load():
 		return err
-	case f.purpose != vital:
+	case f.purpose.table():
 		f.volume.refuse(f.purpose, isFull(err))
 		return err
 	}
@@ -68,7 +82,7 @@ func (f *volumeFile) SyncTo(length int64) (bool, error) {
 }
 
 func (f *volumeFile) frozen() error {
-	if f.purpose != vital {
+	if f.purpose.table() {
 		return f.volume.failure()
 	}
 	return nil
