@@ -48,10 +48,10 @@ func (s *Store) reclaim() {
 			case <-time.After(pause):
 			}
 			var failed bool
-			again, failed = s.reclaimOnce(ctx)
-			pause = reclaimPause
-			if failed {
+			if again, failed = s.reclaimOnce(ctx); failed {
 				pause = min(2*pause, reclaimMost)
+			} else {
+				pause = reclaimPause
 			}
 		}
 	}
