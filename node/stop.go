@@ -120,12 +120,12 @@ func (n *Node) empty(ctx context.Context, p *parts, w *work, limit time.Duration
 }
 
 // settle waits until nothing is being sent, queued or owed, but no longer than limit: jobs first,
-// because each one that ends may owe a delivery. What waits for a retry does not count.
+// because each one that ends may owe a delivery. What waits for a retry does not count, nor what cannot start within limit.
 func (p *parts) settle(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if p.calls.WaitIdle(ctx) == nil {
-		_ = p.deliveries.WaitIdle(ctx) // at the limit the deliveries stay owed, on disk
+	if p.calls.Settle(ctx) == nil {
+		_ = p.deliveries.Settle(ctx) // at the limit the deliveries stay owed, on disk
 	}
 }
 
