@@ -51,12 +51,22 @@ type Admission interface {
 	AdmitJoined(l queue.Load) (pressure float64, err error)
 }
 
-// Load is how full a target's queue is with the job that asks.
+// Load is how full a target's queue is with the job that asks, if it may join.
 type Load struct {
 	ActiveQueues    int     // lanes of the target with work
 	UpstreamBacklog int     // unfinished jobs of the target
 	QueueBacklog    int     // unfinished jobs of the lane
 	Pressure        float64 // 0..1
+}
+
+// without is the load that a job has met which does not join.
+func (l Load) without() Load {
+	if l.QueueBacklog == 1 {
+		l.ActiveQueues--
+	}
+	l.UpstreamBacklog--
+	l.QueueBacklog--
+	return l
 }
 
 // Config is what an Intake is built from.
@@ -89,6 +99,7 @@ type Intake struct {
 	// redelivering has the ids of the jobs whose delivery is just being owed again: the queue takes
 	// a job from one caller at a time.
 	redelivering sync.Map
+	full         fullDisk
 }
 
 // New returns an intake.
@@ -170,7 +181,7 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 	defer place.Cancel() // nothing once the job is pushed
 	load := Load{ActiveQueues: joined.ActiveLanes, UpstreamBacklog: joined.TargetBacklog, QueueBacklog: joined.LaneBacklog}
 	if load.Pressure, err = in.Admission.AdmitJoined(joined); err != nil {
-		return Receipt{Load: load}, err
+		return Receipt{Load: load.without()}, err
 	}
 	if r, err := in.claim(ctx, j); err != nil {
 		return Receipt{}, err
@@ -187,10 +198,11 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 	}
 	switch {
 	case err != nil:
-		return Receipt{}, storeFault(err)
+		return Receipt{}, in.full.note(err)
 	case done.Holder != nil:
 		return in.duplicate(ctx, s.Request, *done.Holder)
 	}
+	in.full.ends()
 	return Receipt{
 		ID: j.ID, Status: job.Queued, Durability: done.Durability, Load: load, RedriveOf: redriveOf,
 	}, nil
@@ -267,7 +279,7 @@ func storeFault(err error) error {
 	case errors.Is(err, store.ErrCorrupt): // coming again would not help
 		return fault.Wrap(fault.Internal, err, "")
 	case errors.Is(err, store.ErrFull):
-		detail = "the disk is full"
+		return diskFull(err, fullWait)
 	}
 	return &fault.Error{Kind: fault.Unavailable, Detail: detail, RetryAfter: 5 * time.Second, Err: err}
 }
