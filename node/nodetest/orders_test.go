@@ -72,6 +72,9 @@ func TestAPausedTargetIsLeftAlone(t *testing.T) {
 				if w := s.get(id).Waiting; w == nil || w.For != "not_ready" {
 					t.Errorf("the job waits for %+v", w)
 				}
+				if _, answer := s.ask(http.MethodGet, "/jobs/"+id, ""); strings.Contains(answer, "eta_ms") {
+					t.Errorf("nobody knows until when, but told is %s", answer)
+				}
 				s.node.Kill(by)
 				s.node.Start()
 				if n := s.between(time.Hour); n != 0 {
