@@ -3,6 +3,7 @@ package node
 import (
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/admit"
 	"github.com/aquifer-fleet/aquifer/node/job"
@@ -37,7 +38,17 @@ func (a *admission) AdmitUser(r *job.Request) error {
 // AdmitJoined is intake.Admission.
 func (a *admission) AdmitJoined(l queue.Load) (pressure float64, err error) {
 	b := a.backlog(l)
-	return b.Pressure(), a.Refuse(admit.DecideQueue(b, rand.Float64()))
+	refused := admit.DecideQueue(b, rand.Float64())
+	if refused != nil && a.tightens(l) {
+		refused.RetryAfter = time.Until(l.MaxBacklogUntil)
+	}
+	return b.Pressure(), a.Refuse(refused)
+}
+
+// tightens tells that a target has asked for a lower bound than the configured one: when that ends there may be room.
+func (a *admission) tightens(l queue.Load) bool {
+	asked := l.MaxBacklog.Value
+	return l.MaxBacklog.Given() && asked > 0 && (a.maxPending <= 0 || asked < a.maxPending)
 }
 
 // pressure is that of the fullest target, with three decimals as callers are told it.

@@ -60,7 +60,7 @@ type block struct {
 
 // Bounds of the values in the file, and the defaults where it sets none.
 const (
-	defaultRPS, maxRPS                     = 2, 1_000_000_000
+	defaultRPS, minRPS, maxRPS             = 2, 0.001, 1_000_000_000
 	defaultMaxConcurrent, maxMaxConcurrent = 1, 65_536
 	maxTimeout                             = 24 * time.Hour
 )
@@ -205,7 +205,7 @@ func (t Target) problems(path string) []Problem {
 			list = append(list, Problem{Name: path + "." + name, Rule: rule, Value: fmt.Sprint(value)})
 		}
 	}
-	check(t.RPS > 0 && t.RPS <= maxRPS, "rps", rpsRule(), t.RPS)
+	check(t.RPS >= minRPS && t.RPS <= maxRPS, "rps", rpsRule(), t.RPS)
 	check(t.MaxConcurrent >= 1 && t.MaxConcurrent <= maxMaxConcurrent, "max_concurrent", maxConcurrentRule(), t.MaxConcurrent)
 	check(t.Timeout >= 0 && t.Timeout <= maxTimeout, "timeout", timeoutRule(), t.Timeout.Seconds())
 	return list
@@ -220,6 +220,6 @@ const (
 	shareByUse      = "use"      // a call counts by the part of the target's rate or slots that it takes
 )
 
-func rpsRule() string           { return fmt.Sprintf("a number above 0 and at most %d", maxRPS) }
+func rpsRule() string           { return fmt.Sprintf("a number from %v to %d", minRPS, maxRPS) }
 func maxConcurrentRule() string { return fmt.Sprintf("a whole number, 1 to %d", maxMaxConcurrent) }
 func timeoutRule() string       { return fmt.Sprintf("whole seconds from 0 to %.0f", maxTimeout.Seconds()) }

@@ -87,7 +87,7 @@ func TestEmptyFiles(t *testing.T) {
 
 func TestBrokenFiles(t *testing.T) {
 	const (
-		rps, slots = "must be a number above 0 and at most 1000000000", "must be a whole number, 1 to 65536"
+		rps, slots = "must be a number from 0.001 to 1000000000", "must be a whole number, 1 to 65536"
 		seconds    = "must be whole seconds from 0 to 86400"
 		host       = "the name must be host or host:port as in the URL"
 	)
@@ -125,6 +125,7 @@ func TestBrokenFiles(t *testing.T) {
 		{"webhooks: {share_by: [use]}", "webhooks.share_by", `must be dispatch or use, got "a list"`},
 		{"webhooks: {share_by: turns}", "webhooks.share_by", `must be dispatch or use, got "turns"`},
 		{"defaults: {rps: 0}", "defaults.rps", rps + `, got "0"`},
+		{"defaults: {rps: 1e-300}", "defaults.rps", rps + `, got "1e-300"`},
 		{"defaults: {rps: -1}", "defaults.rps", rps + `, got "-1"`},
 		{"defaults: {rps: .nan}", "defaults.rps", rps + `, got "NaN"`},
 		{"defaults: {rps: .inf}", "defaults.rps", rps + `, got "+Inf"`},
@@ -133,6 +134,7 @@ func TestBrokenFiles(t *testing.T) {
 		{"webhooks: {timeout: 9223372036854775807}", "webhooks.timeout", seconds + `, got "9223372036854775807"`},
 		{"upstreams: {'https://a.example': {rps: 1}}", "upstreams.https://a.example", host},
 		{"upstreams: {a.example/v1: {rps: 1}}", "upstreams.a.example/v1", host},
+		{"upstreams: {'*': {rps: 1}}", "upstreams.*", host},
 		{"upstreams: {'': {rps: 1}}", "upstreams.", host},
 		{"upstreams: {'a:b': {rps: 1}}", "upstreams.a:b", host},
 		{"upstreams: {'u@a.example': {rps: 1}}", "upstreams.u@a.example", host},

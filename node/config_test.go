@@ -199,7 +199,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
   AQUIFER_LOG must be one of auto, json, text, got "y"
   AQUIFER_NODE_ID must be 1 to 128 visible ASCII characters without "," and "=", got ""
   AQUIFER_EGRESS_ALLOW must be a list of host names, addresses or CIDRs, got "/"
-  defaults.rps in %[1]s must be a number above 0 and at most 1000000000, got "0"
+  defaults.rps in %[1]s must be a number from 0.001 to 1000000000, got "0"
   webhooks.max_concurrent in %[1]s must be a whole number, 1 to 65536, got "0"`, path)
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -329,7 +329,7 @@ func TestValidateOfAHandMadeConfig(t *testing.T) {
 	}
 	c := mustConfig(t)
 	c.Targets.Hosts["api.example"] = Target{RPS: math.NaN(), MaxConcurrent: 1}
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "Targets.api.example.rps must be a number above 0") {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "Targets.api.example.rps must be a number from 0.001") {
 		t.Errorf("got %v", err)
 	}
 	c = mustConfig(t)

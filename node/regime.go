@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
@@ -165,6 +166,9 @@ func (r *regime) carryOut(ctx context.Context, given order) error {
 	if o.Empty() {
 		o = store.Override{}
 	}
+	if err := r.roomFor(host, o); err != nil {
+		return err
+	}
 	if err := r.store.Override(ctx, host, o); err != nil {
 		return &fault.Error{Kind: fault.Unavailable, Detail: "the order cannot be stored now", RetryAfter: time.Second, Err: err}
 	}
@@ -183,6 +187,23 @@ func (r *regime) carryOut(ctx context.Context, given order) error {
 	default:
 	}
 	return nil
+}
+
+// maxOrders bounds for how many hosts there are orders: they are kept for ever, and whoever reaches the node can give some.
+const maxOrders = 1000
+
+// roomFor refuses an order for one host more than there may be.
+func (r *regime) roomFor(host string, o store.Override) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if _, there := r.orders[host]; there || o.Empty() || len(r.orders) < maxOrders {
+		return nil
+	}
+	return &fault.Error{
+		Kind:   fault.Overloaded,
+		Detail: fmt.Sprintf("there are orders for %d hosts, of %d; resume a target or take limits back", len(r.orders), maxOrders),
+		Limit:  &fault.Limit{Reason: "orders", Limit: maxOrders, Current: int64(len(r.orders))},
+	}
 }
 
 // ordered is the order that is in force for a host.

@@ -136,10 +136,10 @@ func (n *Node) empty(ctx context.Context, p *parts, w *work) (handed int) {
 }
 
 // settle waits until nothing is being sent, queued or owed, or ctx ends: jobs first, because each one that ends may owe a
-// delivery. What waits for a retry does not count.
+// delivery. What waits for a retry does not count, nor what cannot start before the end of ctx.
 func (p *parts) settle(ctx context.Context) {
-	if p.calls.WaitIdle(ctx) == nil {
-		_ = p.deliveries.WaitIdle(ctx) // at the end of ctx the deliveries stay owed, on disk
+	if p.calls.Settle(ctx) == nil {
+		_ = p.deliveries.Settle(ctx) // at the end of ctx the deliveries stay owed, on disk
 	}
 }
 

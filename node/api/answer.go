@@ -45,6 +45,20 @@ type refusal struct {
 	LimitBytes  int64  `json:"limit_bytes,omitempty"`
 }
 
+// limited tells which limit was hit, and of its numbers those that are known.
+func (r *refusal) limited(l *fault.Limit) {
+	if l == nil {
+		return
+	}
+	r.LimitReason = l.Reason
+	if l.Limit != 0 || l.Current != 0 {
+		r.Limit = &l.Limit
+	}
+	if l.Current != 0 {
+		r.Current = &l.Current
+	}
+}
+
 // status is the status of each kind of fault; the package documentation has the same table.
 func status(k fault.Kind) int {
 	switch k {
@@ -101,6 +115,7 @@ func (f *face) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	switch h := w.Header(); e.Kind {
 	case fault.TooLarge:
 		h.Set("Connection", "close")
+		body.limited(e.Limit)
 		if e.Limit != nil {
 			body.LimitBytes = e.Limit.Limit
 		}
@@ -110,9 +125,7 @@ func (f *face) fail(w http.ResponseWriter, r *http.Request, err error) int {
 		h.Set("Retry-After", f.retryAfter(e))
 	case fault.Overloaded, fault.Unavailable:
 		h.Set("Retry-After", f.retryAfter(e))
-		if e.Limit != nil {
-			body.LimitReason, body.Limit, body.Current = e.Limit.Reason, &e.Limit.Limit, &e.Limit.Current
-		}
+		body.limited(e.Limit)
 	}
 	return writeJSON(w, code, body)
 }

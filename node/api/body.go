@@ -55,7 +55,7 @@ func (f *face) readBody(w http.ResponseWriter, r *http.Request, b *[]byte) error
 	src := r.Body
 	if f.MaxBodyBytes > 0 {
 		if r.ContentLength > f.MaxBodyBytes {
-			return f.tooLarge()
+			return f.tooLarge(r.ContentLength)
 		}
 		src = http.MaxBytesReader(w, src, f.MaxBodyBytes)
 	}
@@ -113,7 +113,7 @@ func (f *face) bodyFault(err error) error {
 	case errors.As(err, &refused):
 		return refused
 	case errors.As(err, &large):
-		return f.tooLarge()
+		return f.tooLarge(0)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fault.Wrap(fault.Invalid, err, "the body must arrive within "+seconds(bodyTimeout)+" s")
 	default:
@@ -121,8 +121,9 @@ func (f *face) bodyFault(err error) error {
 	}
 }
 
-func (f *face) tooLarge() error {
+// tooLarge refuses a body of so many bytes, 0 for one of which nobody has said how many it has.
+func (f *face) tooLarge(size int64) error {
 	e := fault.New(fault.TooLarge, "the body must not be larger than %d bytes", f.MaxBodyBytes)
-	e.Limit = &fault.Limit{Reason: "body_bytes", Limit: f.MaxBodyBytes}
+	e.Limit = &fault.Limit{Reason: "body_bytes", Limit: f.MaxBodyBytes, Current: size}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,7 +88,7 @@ func TestBD01_BodyWithoutLengthIsCutAtTheLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(resp.Body)
-		if want := `{"error":"the body must not be larger than 1048576 bytes","limit_bytes":1048576}` + "\n"; err != nil || string(text) != want {
+		if want := `{"error":"the body must not be larger than 1048576 bytes","limit_reason":"body_bytes","limit":1048576,"limit_bytes":1048576}` + "\n"; err != nil || string(text) != want {
 			t.Errorf("answered %q, %v; want %q", text, err, want)
 		}
 		if resp.StatusCode != http.StatusRequestEntityTooLarge || !resp.Close {
@@ -125,7 +126,11 @@ func TestBD01_RefusalReachesClientThatStillSends(t *testing.T) {
 		}
 		text, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusRequestEntityTooLarge || err != nil || !strings.Contains(string(text), `"limit_bytes":1048576`) {
+		shown := `"limit_bytes":1048576`
+		if name == "declared" {
+			shown = `"limit":1048576,"current":` + strconv.FormatInt(req.ContentLength, 10) + "," + shown
+		}
+		if resp.StatusCode != http.StatusRequestEntityTooLarge || err != nil || !strings.Contains(string(text), shown) {
 			t.Errorf("%s: answered %d %s, %v", name, resp.StatusCode, text, err)
 		}
 	}

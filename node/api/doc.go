@@ -23,7 +23,7 @@
 //
 //	kind         status  beside the error
 //	invalid      400
-//	too_large    413     limit_bytes; the connection closes
+//	too_large    413     limit_reason, limit, limit_bytes; the connection closes
 //	not_found    404
 //	conflict     409
 //	mismatch     422

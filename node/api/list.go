@@ -57,15 +57,15 @@ func paramsOf(raw string) (url.Values, error) {
 			return nil, fault.New(fault.Invalid, "a parameter must be one of %v, got %q", known, name)
 		case len(params[name]) > 1:
 			return nil, fault.New(fault.Invalid, "%s must stand once, got %q", name, params[name])
-		case name == "user_id" && params.Get(name) == "":
-			return nil, fault.New(fault.Invalid, "user_id must not be empty; without it the jobs of all users are listed")
+		case params.Get(name) == "" && name != "limit" && name != "cursor":
+			return nil, fault.New(fault.Invalid, "%s must not be empty; without it jobs of every %s are listed", name, name)
 		}
 	}
 	return params, nil
 }
 
-// queryOf reads what to list. An empty parameter counts as absent, but for user_id: a filter that was
-// meant to be there must not show everybody's jobs.
+// queryOf reads what to list. An empty filter is refused: one that was meant to be there must not show everybody's jobs. An
+// empty limit or cursor counts as absent.
 func queryOf(raw string) (store.Query, error) {
 	params, err := paramsOf(raw)
 	if err != nil {

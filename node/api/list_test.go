@@ -20,7 +20,7 @@ func TestListQuery(t *testing.T) {
 		want  store.Query
 	}{
 		{"", store.Query{Limit: 50}},
-		{"status=&limit=&cursor=", store.Query{Limit: 50}},
+		{"limit=&cursor=", store.Query{Limit: 50}},
 		{
 			"user_id=a%26b&status=failed&target=API.example:81&webhook=pending&limit=200",
 			store.Query{UserID: "a&b", Status: job.Failed, Target: "api.example:81", Webhook: job.WebhookPending, Limit: 200},
@@ -48,6 +48,9 @@ func TestListRefusesBadQueries(t *testing.T) {
 		"unknown=1":               `a parameter must be one of [user_id status target webhook limit cursor], got "unknown"`,
 		"limit=1&limit=2":         `limit must stand once, got ["1" "2"]`,
 		"user_id=":                "user_id must not be empty",
+		"status=":                 "status must not be empty",
+		"target=":                 "target must not be empty",
+		"webhook=&user_id=a":      "webhook must not be empty",
 		"limit=0":                 `limit must be an integer between 1 and 200, got "0"`,
 		"limit=201":               `limit must be an integer between 1 and 200, got "201"`,
 		"limit=-1":                `limit must be an integer between 1 and 200, got "-1"`,

@@ -2,10 +2,13 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/job"
@@ -147,15 +150,16 @@ func (f *face) order(w http.ResponseWriter, r *http.Request, give func(host stri
 	return writeJSON(w, http.StatusOK, targetList{found})
 }
 
-// limits is the body of PUT /targets/{host}/limits. A field that is absent or null is not limited by it.
+// limits is the body of PUT /targets/{host}/limits. A field that is absent is not limited by it.
 type limits struct {
 	RPS           *float64 `json:"rps"`
 	MaxConcurrent *int64   `json:"max_concurrent"`
 	TTLSeconds    *int64   `json:"ttl_seconds"`
 }
 
-// maxRate and maxSlots bound what may be ordered as they do in the file; maxTTL is a year.
+// minRate, maxRate and maxSlots bound what may be ordered as they do in the file; maxTTL is a year.
 const (
+	minRate  = 0.001
 	maxRate  = 1_000_000_000
 	maxSlots = 65_536
 	maxTTL   = 365 * 24 * 60 * 60
@@ -168,25 +172,53 @@ func (f *face) setLimits(w http.ResponseWriter, r *http.Request) int {
 	if err := f.readBody(w, r, body); err != nil {
 		return f.fail(w, r, err)
 	}
-	var l limits
-	if err := json.Unmarshal(*body, &l); err != nil {
-		return f.fail(w, r, fault.New(fault.Invalid, "the body must be an object with rps, max_concurrent and ttl_seconds, each a number or absent: %v", err))
+	l, err := parseLimits(*body)
+	if err == nil {
+		err = l.check()
 	}
-	if err := l.check(); err != nil {
+	if err != nil {
 		return f.fail(w, r, err)
 	}
 	return f.order(w, r, func(host string) error { return f.Targets.Limit(r.Context(), host, l.order(time.Now())) })
 }
 
+// parseLimits reads an order to the letter: a name with a typing error would else take the order back that is in force.
+func parseLimits(body []byte) (l limits, err error) {
+	const want = "the body must be an object with rps, max_concurrent and ttl_seconds, each a number or absent"
+	var fields map[string]jsontext.Value
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return l, fault.New(fault.Invalid, want+": %v", err)
+	}
+	if fields == nil {
+		return l, fault.New(fault.Invalid, want+", got null")
+	}
+	known := []string{"rps", "max_concurrent", "ttl_seconds"}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch {
+		case !slices.Contains(known, name):
+			return l, fault.New(fault.Invalid, "a name must be one of %v, got %q", known, name)
+		case fields[name].Kind() == jsontext.KindNull:
+			return l, fault.New(fault.Invalid, "%s must be a number or absent, got null", name)
+		}
+	}
+	if err := json.Unmarshal(body, &l); err != nil {
+		return l, fault.New(fault.Invalid, want+": %v", err)
+	}
+	return l, nil
+}
+
 func (l limits) check() error {
-	if l.RPS != nil && !(*l.RPS > 0 && *l.RPS <= maxRate) {
-		return fault.New(fault.Invalid, "rps must be above 0 and at most %d, got %v", maxRate, *l.RPS)
+	if l.RPS != nil && !(*l.RPS >= minRate && *l.RPS <= maxRate) {
+		return fault.New(fault.Invalid, "rps must be from %v to %d, got %v", minRate, maxRate, *l.RPS)
 	}
 	if l.MaxConcurrent != nil && (*l.MaxConcurrent < 1 || *l.MaxConcurrent > maxSlots) {
 		return fault.New(fault.Invalid, "max_concurrent must be from 1 to %d, got %d", maxSlots, *l.MaxConcurrent)
 	}
 	if l.TTLSeconds != nil && (*l.TTLSeconds < 1 || *l.TTLSeconds > maxTTL) {
 		return fault.New(fault.Invalid, "ttl_seconds must be from 1 to %d, got %d", maxTTL, *l.TTLSeconds)
+	}
+	if l.TTLSeconds != nil && l.RPS == nil && l.MaxConcurrent == nil {
+		return fault.New(fault.Invalid, "ttl_seconds is for rps and max_concurrent, and neither is there")
 	}
 	return nil
 }
@@ -199,7 +231,7 @@ func (l limits) order(now time.Time) (o store.Override) {
 	if l.MaxConcurrent != nil {
 		o.MaxConcurrent = int(*l.MaxConcurrent)
 	}
-	if l.TTLSeconds != nil && (l.RPS != nil || l.MaxConcurrent != nil) {
+	if l.TTLSeconds != nil {
 		o.LimitsUntil = now.Add(time.Duration(*l.TTLSeconds) * time.Second).UnixMilli()
 	}
 	return o

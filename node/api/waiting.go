@@ -19,14 +19,15 @@ type Standing struct {
 type waiting struct {
 	For      string `json:"for"`
 	Position int    `json:"position,omitempty"` // absent while it is not in its queue
-	ETAMS    int64  `json:"eta_ms"`
+	ETAMS    *int64 `json:"eta_ms,omitempty"`   // absent while nobody can tell
 	Since    int64  `json:"since"`
 }
 
-// The reasons of a job that waits for a retry.
+// The reasons of a job that waits for a retry, and of one whose turn nobody can tell.
 const (
 	forBackoff    = "backoff"     // the node's own choice
 	forRetryAfter = "retry_after" // the target's
+	forNotReady   = "not_ready"   // an operator's, or the node's own state
 )
 
 // waitingOf says why a job does not run; nil if it does, or has ended. What cannot be found out now is left out.
@@ -44,7 +45,10 @@ func (f *face) waitingOf(ctx context.Context, s job.Snapshot) *waiting {
 	if err != nil || !ok {
 		return nil
 	}
-	w := &waiting{For: at.For, Position: at.Position, ETAMS: at.ETA.Milliseconds(), Since: at.Since.UnixMilli()}
+	w := &waiting{For: at.For, Position: at.Position, Since: at.Since.UnixMilli()}
+	if at.For != forNotReady {
+		w.ETAMS = new(at.ETA.Milliseconds())
+	}
 	if at.Since.IsZero() {
 		w.Since = s.Job.CreatedAt
 	}
@@ -53,7 +57,7 @@ func (f *face) waitingOf(ctx context.Context, s job.Snapshot) *waiting {
 
 // retryOf says how long a retry has to wait.
 func retryOf(st job.State) *waiting {
-	w := &waiting{For: forBackoff, ETAMS: max(st.DueAt-time.Now().UnixMilli(), 0)}
+	w := &waiting{For: forBackoff, ETAMS: new(max(st.DueAt-time.Now().UnixMilli(), 0))}
 	if n := len(st.Attempts); n > 0 {
 		last := st.Attempts[n-1]
 		w.Since = last.StartedAt + last.DurationMS

@@ -64,7 +64,7 @@ func Kinds() []Kind {
 type Limit struct {
 	// Reason is the limit's name on the wire, such as "db_size".
 	Reason string
-	// Limit and Current are in the unit of the reason: bytes, megabytes, milliseconds or jobs.
+	// Limit and Current are in the unit of the reason: bytes, megabytes, milliseconds or jobs. 0 is for what is not known.
 	Limit, Current int64
 }
 

@@ -27,7 +27,9 @@ func (in *Intake) enter(s Submission, j *job.Job) (*queue.Place, Load, error) {
 	place, joined := in.Calls.Join(j.Lane(), j.ID)
 	load := Load{ActiveQueues: joined.ActiveLanes, UpstreamBacklog: joined.TargetBacklog, QueueBacklog: joined.LaneBacklog}
 	var err error
-	load.Pressure, err = in.Admission.AdmitJoined(joined)
+	if load.Pressure, err = in.Admission.AdmitJoined(joined); err != nil {
+		load = load.without()
+	}
 	return place, load, err
 }
 

@@ -52,12 +52,22 @@ type Admission interface {
 	AdmitJoined(l queue.Load) (pressure float64, err error)
 }
 
-// Load is how full a target's queue is with the job that asks.
+// Load is how full a target's queue is with the job that asks, if it may join.
 type Load struct {
 	ActiveQueues    int     // lanes of the target with work
 	UpstreamBacklog int     // unfinished jobs of the target
 	QueueBacklog    int     // unfinished jobs of the lane
 	Pressure        float64 // 0..1
+}
+
+// without is the load that a job has met which does not join.
+func (l Load) without() Load {
+	if l.QueueBacklog == 1 {
+		l.ActiveQueues--
+	}
+	l.UpstreamBacklog--
+	l.QueueBacklog--
+	return l
 }
 
 // Config is what an Intake is built from.
@@ -90,6 +100,7 @@ type Intake struct {
 	// redelivering has the ids of the jobs whose delivery is just being owed again: the queue takes
 	// a job from one caller at a time.
 	redelivering sync.Map
+	full         fullDisk
 }
 
 // New returns an intake.
@@ -190,10 +201,11 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 	direct := stored && in.send(s, j, place, done.Entry)
 	switch {
 	case err != nil:
-		return Receipt{}, storeFault(err)
+		return Receipt{}, in.full.note(err)
 	case done.Holder != nil:
 		return in.duplicate(ctx, s.Request, *done.Holder)
 	}
+	in.full.ends()
 	return Receipt{
 		ID: j.ID, Status: job.Queued, Durability: done.Durability, Direct: direct, Load: load, RedriveOf: redriveOf,
 	}, nil
@@ -273,7 +285,7 @@ func storeFault(err error) error {
 	case errors.Is(err, store.ErrCorrupt): // coming again would not help
 		return fault.Wrap(fault.Internal, err, "")
 	case errors.Is(err, store.ErrFull):
-		detail = "the disk is full"
+		return diskFull(err, fullWait)
 	}
 	return &fault.Error{Kind: fault.Unavailable, Detail: detail, RetryAfter: 5 * time.Second, Err: err}
 }

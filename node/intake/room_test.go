@@ -2,7 +2,9 @@ package intake_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/store"
@@ -37,4 +39,29 @@ func TestWhatIsNotStoredTakesNoRoom(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who comes again and again while the disk is full is told to wait longer and longer; the first job that is stored resets it.
+func TestTheWaitForAFullDiskGrows(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, full := newRig(t), true
+		r.intake.Store = hooked{Store: r.Store, insert: func(context.Context) error {
+			if full {
+				return store.ErrFull
+			}
+			return nil
+		}}
+		for round := range 2 {
+			full = true
+			for i, want := range []time.Duration{5, 10, 20, 40, 60, 60} {
+				_, err := r.submit(request("u", fmt.Sprintf("k%d-%d", round, i)))
+				f := r.fails(err, fault.Unavailable)
+				if f.RetryAfter != want*time.Second || f.Limit == nil || f.Limit.Reason != "disk_full" {
+					t.Errorf("refusal %d: %v, %+v", i, f.RetryAfter, f.Limit)
+				}
+			}
+			full = false
+			r.accepted(request("u", fmt.Sprint("fine-", round)))
+		}
+	})
 }

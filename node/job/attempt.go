@@ -17,7 +17,7 @@ const (
 	ProtocolError     ErrorClass = "protocol_error"              // the answer is not HTTP
 	BlockedTarget     ErrorClass = "blocked_target"              // the egress guard refused the address
 	DeadlineExceeded  ErrorClass = "execution_deadline_exceeded" // too late to send
-	CrashedWorker     ErrorClass = "crashed_worker"              // the node died during the attempt
+	CrashedWorker     ErrorClass = "crashed_worker"              // the node died during the attempt, or cut it at the end of a stop
 	Internal          ErrorClass = "internal"                    // a fault of ours
 )
 

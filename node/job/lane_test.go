@@ -82,13 +82,14 @@ func TestATargetIsFoundUnderTheHostOfItsURL(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	for _, good := range []string{"api.example", "API.example:8443", "127.1", "[::1]", "[::1]:9000", "localhost:1"} {
+	for _, good := range []string{"api.example", "API.example.:8443", "a_b", "0x7f.1", "127.1", "[::1]", "[::1]:9000", "localhost:1"} {
 		if !job.ValidHost(good) {
 			t.Errorf("%q is refused", good)
 		}
 	}
 	for _, bad := range []string{
 		"", ":80", "http://api.example", "api.example/v1", "u@api.example", "a:b", "a:0", "a:65536", "bücher.example", "a b", "::1", "a?b", "a#b",
+		"*", "*.example", "a,b", "a..b", "1.2.3.4.5", "[::1%25lo]",
 		strings.Repeat("a.", 200) + "example",
 	} {
 		if job.ValidHost(bad) {

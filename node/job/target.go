@@ -62,10 +62,15 @@ func TargetsAt(host string) []string {
 	return all
 }
 
-// ValidHost reports whether the URL of a job may have this host[:port].
+// ValidHost reports whether the URL of a job may have this host[:port], and it is a host that can be called: no pattern
+// and no list.
 func ValidHost(hostPort string) bool {
 	u, err := url.Parse("http://" + hostPort)
-	return err == nil && u.Host == hostPort && validHost(u)
+	if err != nil || u.Host != hostPort || !validHost(u) {
+		return false
+	}
+	_, _, err = hostname.Parse(u.Hostname())
+	return err == nil
 }
 
 // validHost reports whether a job may have the URL, as far as its host goes.

@@ -99,7 +99,7 @@ func TestARefusedRedriveTellsTheLoad(t *testing.T) {
 		s.node.WaitIdle()
 		s.submit()
 		status, h, answer := s.send(http.MethodPost, "/jobs/"+first+"/redrive", nil, nil)
-		if status != http.StatusTooManyRequests || h.Get("X-Aqueduct-Upstream-Backlog") != "2" || h.Get("X-Aquifer-Admission-Pressure") != "1.000" {
+		if status != http.StatusTooManyRequests || h.Get("X-Aqueduct-Upstream-Backlog") != "1" || h.Get("X-Aqueduct-Queue-Backlog") != "1" || h.Get("X-Aqueduct-Active-Queues") != "1" || !strings.Contains(answer, `"current":1`) || h.Get("X-Aquifer-Admission-Pressure") != "1.000" {
 			t.Errorf("answered %d %v %s", status, h, answer)
 		}
 		s.node.WaitIdle()

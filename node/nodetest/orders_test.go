@@ -72,6 +72,9 @@ func TestAPausedTargetIsLeftAlone(t *testing.T) {
 				if w := s.get(id).Waiting; w == nil || w.For != "not_ready" {
 					t.Errorf("the job waits for %+v", w)
 				}
+				if _, answer := s.ask(http.MethodGet, "/jobs/"+id, ""); strings.Contains(answer, "eta_ms") {
+					t.Errorf("nobody knows until when, but told is %s", answer)
+				}
 				s.node.Kill(by)
 				s.node.Start()
 				if n := s.between(time.Hour); n != 0 {
@@ -174,8 +177,14 @@ func TestAnOrderIsShownWithoutATarget(t *testing.T) {
 func TestOrdersThatAreRefused(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		for body, want := range map[string]string{
-			`{"rps": 0}`:               "rps must be above 0",
-			`{"rps": -1}`:              "rps must be above 0",
+			`{"rps": 0}`:               "rps must be from 0.001",
+			`{"rps": -1}`:              "rps must be from 0.001",
+			`{"rps": 1e-300}`:          "rps must be from 0.001",
+			`{"rps": null}`:            "rps must be a number",
+			`{"rpss": 1}`:              `one of [rps max_concurrent ttl_seconds], got \"rpss\"`,
+			`{"RPS": 1}`:               `one of [rps max_concurrent ttl_seconds], got \"RPS\"`,
+			`{"ttl_seconds": 60}`:      "ttl_seconds is for rps and max_concurrent",
+			`null`:                     "an object",
 			`{"rps": "fast"}`:          "rps",
 			`{"rps": 1e400}`:           "rps",
 			`{"max_concurrent": 0}`:    "max_concurrent must be from 1",
@@ -193,7 +202,7 @@ func TestOrdersThatAreRefused(t *testing.T) {
 				t.Errorf("%s: %d %s", body, status, answer)
 			}
 		}
-		for _, host := range []string{"a%20b", "target.test:99999", "user@target.test"} {
+		for _, host := range []string{"a%20b", "target.test:99999", "user@target.test", "*", "a,b", "a..b", "1.2.3.4.5"} {
 			if status, answer := s.ask(http.MethodPost, "/targets/"+host+"/pause", ""); status != 400 || !strings.Contains(answer, "host:port") {
 				t.Errorf("%s: %d %s", host, status, answer)
 			}
@@ -204,5 +213,29 @@ func TestOrdersThatAreRefused(t *testing.T) {
 		if status, answer := s.ask(http.MethodGet, "/targets", ""); status != 200 || answer != "{\"targets\":[]}\n" {
 			t.Errorf("no targets: %d %s", status, answer)
 		}
+	})
+}
+
+// Orders are kept for ever and come without any job: their number is bounded, and those that are in force can be changed and
+// taken back beyond it.
+func TestOrdersAreBounded(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		const most = 1000
+		for i := range most {
+			s.order(http.MethodPost, fmt.Sprintf("/targets/host-%d.test/pause", i), "")
+		}
+		for range 2 {
+			status, h, answer := s.send(http.MethodPost, "/targets/target.test/pause", nil, nil)
+			if status != http.StatusTooManyRequests || h.Get("Retry-After") == "" || !strings.Contains(answer, `"limit_reason":"orders","limit":1000,"current":1000`) {
+				t.Fatalf("one more: %d %v %s", status, h, answer)
+			}
+			s.node.Kill(nodetest.ProcessDeath)
+			s.node.Start()
+		}
+		s.order(http.MethodPost, "/targets/target.test/resume", "")
+		s.order(http.MethodPut, "/targets/host-0.test/limits", `{"rps": 1}`)
+		s.order(http.MethodPut, "/targets/host-0.test/limits", `{}`)
+		s.order(http.MethodPost, "/targets/host-0.test/resume", "")
+		s.order(http.MethodPost, "/targets/target.test/pause", "")
 	})
 }

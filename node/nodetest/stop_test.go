@@ -90,6 +90,47 @@ func TestStopDoesNotWaitForBackoffs(t *testing.T) {
 	})
 }
 
+// What cannot start before a stop would be over is not waited for: work of a paused target, and of a tenant whose target
+// wants no call. A call that is open is, and so is what waits for the pace alone.
+func TestStopDoesNotWaitForWhatIsHeldBack(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Answer(func(r nodetest.Request) nodetest.Reply {
+			switch r.Header.Get("X-Tenant") {
+			case "told":
+				return nodetest.Status(503).With("Retry-After", "600")
+			case "slow":
+				return nodetest.Text("done").Late(2 * time.Second)
+			default:
+				return nodetest.Text("done")
+			}
+		})
+		s.submit(labelled("told", 0))
+		s.Until(time.Minute, "tried", func() bool { return len(s.target.Requests()) == 1 })
+		s.submit(labelled("told", 1))
+		for i := range 5 {
+			s.submit(labelled("paced", i))
+		}
+		s.node.KeepsWork = true
+		if took := s.node.Stop(); took < time.Second || took > 4*time.Second {
+			t.Errorf("stopping took %v beside a tenant that is held back, want the time of 5 calls", took)
+		}
+		if n := s.calls(); n != 6 {
+			t.Errorf("%d calls", n)
+		}
+		s.node.Start()
+		s.submit(labelled("slow", 0))
+		s.Until(time.Minute, "under way", func() bool { return s.calls() == 8 }) // the tenant's second call beside it
+		s.order(http.MethodPost, "/targets/target.test/pause", "")
+		s.submit(labelled("paced", 5))
+		if took := s.node.Stop(); took < time.Second || took > 3*time.Second {
+			t.Errorf("stopping took %v beside a paused target, want the time of the open call", took)
+		}
+		if n := s.calls(); n != 8 {
+			t.Errorf("%d calls", n)
+		}
+	}, takes(2, 1))
+}
+
 // A stop that meets its deadline leaves the rest on disk and is no error. The attempt that was cut counts
 // and is repeated; what had not begun begins in the next process; streams are told and resumed.
 func TestStopThatMeetsItsDeadline(t *testing.T) {

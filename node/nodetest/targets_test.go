@@ -251,7 +251,7 @@ func TestATargetSetsItsQueue(t *testing.T) {
 			nodetest.Text("second").Late(time.Second), nodetest.Text("done"))
 		s.submit(labelled("first", 0))
 		s.node.WaitIdle()
-		<-time.After(30 * time.Minute)
+		<-time.After(29 * time.Second)
 		if got := s.shows(); got.AccountQueue != "disabled" || got.MaxBacklog == nil || *got.MaxBacklog != 5 {
 			t.Errorf("shown as %+v", got)
 		}
@@ -260,10 +260,32 @@ func TestATargetSetsItsQueue(t *testing.T) {
 			s.wants("", labelled("a", i))
 		}
 		s.wants("", labelled("b", 0))
-		s.wants("upstream_queue", labelled("b", 1))
+		if reason, again := s.tries(labelled("b", 1)); reason != "upstream_queue" || again != time.Second {
+			t.Errorf("refused for %q with Retry-After %v, want the second for which the target's bound still holds", reason, again)
+		}
 		s.node.WaitIdle()
 		if got := order(s.target.Requests()[2:]); got != "a0 a1 a2 b0" {
 			t.Errorf("served %s", got)
+		}
+	}, takes(1000, 1))
+}
+
+// One answer bounds the work for its target no longer than any other hint holds, also when the only call that could take
+// the bound back waits for an hour.
+func TestAMaxBacklogEnds(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.node.KeepsWork = true
+		s.target.Reply(nodetest.Status(503).With("Retry-After", "3600").With("X-Aqueduct-Max-Backlog", "1"), nodetest.Text("done"))
+		s.submit(labelled("a", 0))
+		<-time.After(10 * time.Second)
+		reason, again := s.tries(labelled("b", 0))
+		if reason != "upstream_queue" && reason != "queue_fair_share" || again != 20*time.Second {
+			t.Fatalf("refused for %q with Retry-After %v, want what is left of 30 s", reason, again)
+		}
+		<-time.After(again)
+		s.wants("", labelled("b", 1))
+		if got := s.shows(); got.MaxBacklog != nil {
+			t.Errorf("shown as %d", *got.MaxBacklog)
 		}
 	}, takes(1000, 1))
 }

@@ -17,6 +17,7 @@ type learned struct {
 	slowStart    Hint[bool]
 	accountQueue Hint[bool]
 	maxBacklog   Hint[int]
+	backlogUntil time.Time // when maxBacklog ends
 }
 
 // limit is one bound that was learned. The zero limit is none.
@@ -96,7 +97,18 @@ func (k *learned) hear(s *Signal, now time.Time, ttl time.Duration) {
 	}
 	keep(&k.slowStart, s.SlowStart)
 	keep(&k.accountQueue, s.AccountQueue)
-	keep(&k.maxBacklog, s.MaxBacklog)
+	if s.MaxBacklog.Given() {
+		k.maxBacklog, k.backlogUntil = s.MaxBacklog, now.Add(ttl)
+	}
+}
+
+// backlog is the bound of unfinished work that holds, and when it ends. It does not climb as limits do: work that waits hits
+// nobody, and while nothing may join there may be no success to climb with.
+func (k *learned) backlog(now time.Time) (bound Hint[int], until time.Time) {
+	if !now.Before(k.backlogUntil) {
+		return bound, until
+	}
+	return k.maxBacklog, k.backlogUntil
 }
 
 // lower is the lower one of the two limits of the rate that come from the target.

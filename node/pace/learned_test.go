@@ -168,11 +168,27 @@ func TestPC10_SilenceIsNoOverload(t *testing.T) {
 
 func TestWhatATargetSaysOfQueuesIsRemembered(t *testing.T) {
 	b := budgetOf(10, 4)
-	b.Done(answer("X-Aqueduct-Account-Queue", "disabled", "X-Aquifer-Max-Backlog", "500", "X-Aqueduct-Slow-Start", "true"), start)
+	b.Done(answer("X-Aqueduct-Account-Queue", "disabled", "X-Aqueduct-Slow-Start", "true"), start)
 	b.Done(answer(), at(1000*time.Hour))
 	l := b.Limits(at(1000 * time.Hour))
-	if l.AccountQueue != (Hint[bool]{false, "X-Aqueduct-Account-Queue"}) || l.MaxBacklog != (Hint[int]{500, "X-Aquifer-Max-Backlog"}) || !l.SlowStart {
+	if l.AccountQueue != (Hint[bool]{false, "X-Aqueduct-Account-Queue"}) || !l.SlowStart {
 		t.Errorf("got %+v", l)
+	}
+}
+
+// One answer must not bound for ever what may wait: the bound is forgotten when it was not heard for the time of a hint.
+func TestMaxBacklogIsForgotten(t *testing.T) {
+	b := budgetOf(10, 4)
+	b.Done(refusal(503, "X-Aquifer-Max-Backlog", "1"), start)
+	b.Done(answer(), at(20*time.Second))
+	b.Done(answer("X-Aquifer-Max-Backlog", "500"), at(25*time.Second))
+	until, held := at(25*time.Second+DefaultHintTTL), Hint[int]{500, "X-Aquifer-Max-Backlog"}
+	last := until.Add(-1)
+	if h, end := b.MaxBacklog(last); h != held || !end.Equal(until) || b.Limits(last).MaxBacklog != held {
+		t.Errorf("before it ends: %+v until %v", h, end)
+	}
+	if h, end := b.MaxBacklog(until); h.Given() || !end.IsZero() || b.Limits(until).MaxBacklog.Given() {
+		t.Errorf("afterwards: %+v until %v", h, end)
 	}
 }
 

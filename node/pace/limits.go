@@ -8,9 +8,10 @@ type Limits struct {
 	MaxConcurrent Level
 	// SlowStart is how the target is met when it next starts from nothing.
 	SlowStart bool
-	// AccountQueue and MaxBacklog are the latest that the target said; they do not age.
+	// AccountQueue is the latest that the target said; it does not age.
 	AccountQueue Hint[bool]
-	MaxBacklog   Hint[int]
+	// MaxBacklog is the latest that the target said, unless that is longer ago than Settings.HintTTL.
+	MaxBacklog Hint[int]
 }
 
 // Level is one bound.
@@ -41,8 +42,8 @@ func (b *Budget) Limits(now time.Time) Limits {
 		MaxConcurrent: level(float64(b.set.MaxConcurrent), now, &k.slots),
 		SlowStart:     b.set.SlowStart,
 		AccountQueue:  k.accountQueue,
-		MaxBacklog:    k.maxBacklog,
 	}
+	l.MaxBacklog, _ = k.backlog(now)
 	if k.slowStart.Given() {
 		l.SlowStart = k.slowStart.Value
 	}
@@ -52,8 +53,11 @@ func (b *Budget) Limits(now time.Time) Limits {
 // AccountQueue is whether the target wants a queue for each tenant, if it has said so.
 func (b *Budget) AccountQueue() Hint[bool] { return b.known.accountQueue }
 
-// MaxBacklog is how much unfinished work for it the target wants to be kept here, if it has said so.
-func (b *Budget) MaxBacklog() Hint[int] { return b.known.maxBacklog }
+// MaxBacklog is how much unfinished work for it the target wants to be kept here, if it has said so within Settings.HintTTL,
+// and until when that holds.
+func (b *Budget) MaxBacklog(now time.Time) (bound Hint[int], until time.Time) {
+	return b.known.backlog(now)
+}
 
 // level shows the lowest of several limits.
 func level(configured float64, now time.Time, limits ...*limit) Level {

@@ -162,15 +162,21 @@ func times(n int64, unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// httpDate reads the three forms of RFC 9110, 5.6.7, to the letter.
+// httpDate reads the three forms of RFC 9110, 5.6.7, and the first one with the offset of GMT in place of its name, to the
+// letter but for which day of the week it is: the date says that.
 func httpDate(s string) (time.Time, bool) {
-	for _, layout := range [...]string{http.TimeFormat, "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
-		if t, err := time.Parse(layout, s); err == nil && t.Format(layout) == s {
+	for _, layout := range [...]string{
+		http.TimeFormat, "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC, "Mon, 02 Jan 2006 15:04:05 +0000",
+	} {
+		if t, err := time.Parse(layout, s); err == nil && behindWeekday(t.Format(layout)) == behindWeekday(s) {
 			return t, true
 		}
 	}
 	return time.Time{}, false
 }
+
+// behindWeekday is what a date has behind the name of its day.
+func behindWeekday(date string) string { return date[max(strings.IndexByte(date, ' '), 0):] }
 
 // answered is when the target wrote its answer, by its own clock if it tells.
 func answered(h http.Header, now time.Time) time.Time {

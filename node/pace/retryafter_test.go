@@ -107,7 +107,11 @@ func TestRA03_RetryAfterDates(t *testing.T) {
 		{"unreadable clock of the target", headers("Date", "today", "Retry-After", imf(in90)), 90 * time.Second, imf(in90)},
 		{"year 9999", headers("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), math.MaxInt64, "Fri, 31 Dec 9999 23:59:59 GMT"},
 		{"another zone", headers("Retry-After", "Sun, 11 Oct 2026 12:01:30 CET"), -1, "Sun, 11 Oct 2026 12:01:30 CET"},
-		{"wrong weekday", headers("Retry-After", "Mon, 11 Oct 2026 12:01:30 GMT"), -1, "Mon, 11 Oct 2026 12:01:30 GMT"},
+		{"wrong weekday", headers("Retry-After", "Mon, 11 Oct 2026 12:01:30 GMT"), 90 * time.Second, "Mon, 11 Oct 2026 12:01:30 GMT"},
+		{"wrong weekday of RFC 850", headers("Retry-After", "Friday, 11-Oct-26 12:01:30 GMT"), 90 * time.Second, "Friday, 11-Oct-26 12:01:30 GMT"},
+		{"no weekday", headers("Retry-After", "Xyz, 11 Oct 2026 12:01:30 GMT"), -1, "Xyz, 11 Oct 2026 12:01:30 GMT"},
+		{"GMT as an offset", headers("Retry-After", "Sun, 11 Oct 2026 12:01:30 +0000"), 90 * time.Second, "Sun, 11 Oct 2026 12:01:30 +0000"},
+		{"another offset", headers("Retry-After", "Sun, 11 Oct 2026 12:01:30 +0100"), -1, "Sun, 11 Oct 2026 12:01:30 +0100"},
 		{"ISO 8601", headers("Retry-After", "2026-10-11T12:01:30Z"), -1, "2026-10-11T12:01:30Z"},
 	})
 }

@@ -146,8 +146,9 @@ type Load struct {
 	ActiveLanes   int     // lanes of the target with unfinished work
 	TargetBacklog int     // unfinished work of the target
 	LaneBacklog   int     // unfinished work of the lane
-	// MaxBacklog is how much unfinished work the target wants to be kept, if it has said so.
-	MaxBacklog pace.Hint[int]
+	// MaxBacklog is how much unfinished work the target wants to be kept, if it has said so, and until when that holds.
+	MaxBacklog      pace.Hint[int]
+	MaxBacklogUntil time.Time
 }
 
 // Load returns the load as a lane sees it.

@@ -172,8 +172,9 @@ func (t *target) load(l *lane) Load {
 	c := &t.q.counts
 	load := Load{
 		Total: c.backlog.Load(), Waiting: c.waiting.Load(), Rate: t.pace.Budget().Rate(),
-		ActiveLanes: t.active, TargetBacklog: t.backlog, MaxBacklog: t.pace.Budget().MaxBacklog(),
+		ActiveLanes: t.active, TargetBacklog: t.backlog,
 	}
+	load.MaxBacklog, load.MaxBacklogUntil = t.pace.Budget().MaxBacklog(time.Now())
 	if l != nil {
 		load.LaneBacklog = int(l.backlog)
 	}
