@@ -42,7 +42,7 @@ func TestACallOfAnOverloadedTargetIsQueued(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.target.Reply(nodetest.Status(503), nodetest.Status(500), nodetest.Text("done"))
 		r := s.call(retries(1))
-		s.fellBack(r, "upstream_overloaded", "proxy_fallback queued retrying dispatching retrying dispatching completed")
+		s.fellBack(r, "upstream_overloaded", "proxy_fallback queued dispatching retrying dispatching completed")
 		if got := r.field("proxy_fallback", "upstream_status"); got != "503" {
 			t.Errorf("upstream_status is %s", got)
 		}
@@ -64,7 +64,7 @@ func TestACallWaitsForAsLongAsItsTargetAsks(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.target.Reply(nodetest.Status(429).With("Retry-After", "30"), nodetest.Status(503))
 		r := s.call(retries(0))
-		s.fellBack(r, "upstream_overloaded", "proxy_fallback queued retrying dispatching failed")
+		s.fellBack(r, "upstream_overloaded", "proxy_fallback queued dispatching failed")
 		q := s.target.Requests()
 		if waited := q[1].At.Sub(q[0].At); waited < 30*time.Second || waited > 31*time.Second {
 			t.Errorf("called again after %v", waited)
@@ -83,7 +83,7 @@ func TestACallOfASlowTargetIsQueued(t *testing.T) {
 			play(t, func(t *testing.T, s *stage) {
 				s.target.Reply(slow, nodetest.Text("done").Late(5*time.Second))
 				r := s.call()
-				s.fellBack(r, "upstream_unreachable", "proxy_fallback queued retrying dispatching completed")
+				s.fellBack(r, "upstream_unreachable", "proxy_fallback queued dispatching completed")
 				j := s.settled(r.id())
 				if len(j.Attempts) != 2 || !j.Attempts[0].MaybeExecuted || j.Attempts[0].DurationMS > 3001 {
 					t.Errorf("attempts %+v", j.Attempts)
@@ -102,13 +102,13 @@ func TestACallOfADeadTargetIsQueued(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.target.Reply(nodetest.Text("late").Late(2*time.Second), nodetest.Text("done"))
 		start := time.Now()
-		s.fellBack(s.call(timeout(time.Second)), "upstream_unreachable", "proxy_fallback queued retrying dispatching completed")
+		s.fellBack(s.call(timeout(time.Second)), "upstream_unreachable", "proxy_fallback queued dispatching completed")
 		if took := time.Since(start); took > 1500*time.Millisecond {
 			t.Errorf("it took %v", took)
 		}
 		s.target.Stop()
 		for range 2 { // each is an attempt past the queue and one in it
-			s.fellBack(s.call(retries(0)), "upstream_unreachable", "proxy_fallback queued retrying dispatching failed")
+			s.fellBack(s.call(retries(0)), "upstream_unreachable", "proxy_fallback queued dispatching failed")
 			<-time.After(10 * time.Second)
 		}
 		s.fellBack(s.call(retries(0)), "domain_degraded", "proxy_fallback queued dispatching failed")
