@@ -92,6 +92,7 @@ func (n *Node) TryStart() error {
 	}()
 	select {
 	case <-made.Ready():
+		time.Sleep(time.Millisecond) // the clock moves when all that Run has started is at work
 		return nil
 	case <-p.done:
 	}
