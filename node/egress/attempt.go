@@ -29,6 +29,7 @@ type attempt struct {
 	sent    int64 // conn.sent when the request got it
 	heard   int64 // conn.received when the request got it
 	earlier bool  // the request, or one before a redirect, went out on another connection before
+	again   bool  // the request itself did
 }
 
 func begin(ctx context.Context, c *Client, r Request, u *url.URL) *attempt {
@@ -42,7 +43,7 @@ func begin(ctx context.Context, c *Client, r Request, u *url.URL) *attempt {
 // send makes one request of the attempt.
 func (a *attempt) send() (*http.Response, error) {
 	a.earlier = a.earlier || a.conn != nil
-	a.asked = false
+	a.asked, a.again = false, false
 	a.forget()
 	if address := plainAddress(a.url); address != "" {
 		a.via = nil
@@ -50,6 +51,16 @@ func (a *attempt) send() (*http.Response, error) {
 	}
 	a.via = a.client.routes.to(a.url.Host)
 	return a.roundTrip()
+}
+
+// mayGoAgain reports whether a request that was written may be written once more, and notes it: a target that closes what
+// it has read gets it no more often.
+func (a *attempt) mayGoAgain() bool {
+	if a.again || !safe(a.request.Method) {
+		return false
+	}
+	a.earlier, a.again = true, true
+	return true
 }
 
 // use makes c the connection of the request.

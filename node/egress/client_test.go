@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -99,6 +100,45 @@ func testNotSentAgain(t *testing.T, p path, end func(*connection), second func(u
 	if n := reads.Load(); n != 2 {
 		t.Errorf("target read %d requests, want 2", n)
 	}
+}
+
+// A target that closes every connection on which it is asked again is asked twice, however many there are.
+func TestHP01_SafeMethodIsSentAgainOnce(t *testing.T) {
+	const kept = 4
+	eachPath(t, func(t *testing.T, p path) {
+		var reads atomic.Int32
+		together := make(chan struct{})
+		url := p.serve(t, func(c *connection) {
+			if req, _ := c.next(); req == nil {
+				return
+			}
+			if reads.Add(1) == kept {
+				close(together)
+			}
+			<-together // so each of the first has a connection of its own
+			c.say(okAnswer)
+			if req, _ := c.next(); req != nil {
+				reads.Add(1)
+			}
+		})
+		c := p.to(t, Config{})
+		var all sync.WaitGroup
+		for range kept {
+			all.Go(func() {
+				if status, _, err := fetch(t.Context(), c, request("GET", url, "")); status != 200 {
+					t.Errorf("status %d, %v", status, err)
+				}
+			})
+		}
+		all.Wait()
+		_, err := c.Do(t.Context(), request("GET", url, ""))
+		if e := failure(t, err); e.Cause != Closed || !e.Sent {
+			t.Errorf("cause %v, sent %v: %v", e.Cause, e.Sent, e)
+		}
+		if n := reads.Load(); n != kept+2 {
+			t.Errorf("target read %d requests, want %d", n, kept+2)
+		}
+	})
 }
 
 func TestHP01_SafeMethodIsSentAgain(t *testing.T) {

@@ -29,7 +29,7 @@ type exchange struct {
 
 // exchange sends the request over a link. A kept link that breaks before anything came back is taken for
 // one that its target had closed before: the request goes out again, over another one, if nothing was
-// written or if its method is safe.
+// written, or once if its method is safe.
 func (a *attempt) exchange(address string) (*http.Response, error) {
 	for {
 		resp, err := a.try(address)
@@ -38,10 +38,9 @@ func (a *attempt) exchange(address string) (*http.Response, error) {
 			return resp, nil
 		case !a.reused || a.answered() || a.over() != nil || errors.Is(err, os.ErrDeadlineExceeded):
 			return nil, err
-		case a.wrote() && !safe(a.request.Method):
+		case a.wrote() && !a.mayGoAgain():
 			return nil, err
 		}
-		a.earlier = a.earlier || a.wrote()
 		a.forget()
 	}
 }

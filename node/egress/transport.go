@@ -138,7 +138,7 @@ var errUnanswered = errors.New("the connection was closed before an answer came"
 
 // refuseSecondSend stands where the transport asks for a proxy before it sends a request, which it
 // also does before it sends one again on its own. That is no harm if nothing was written. If
-// something was, the target may have acted on it, and only safe methods may go again, whatever else
+// something was, the target may have acted on it, and only safe methods may go again, once, whatever else
 // the transport takes for a licence, such as an Idempotency-Key header.
 func refuseSecondSend(req *http.Request) (*url.URL, error) {
 	t, ok := req.Context().Value(tripKey{}).(*trip)
@@ -147,11 +147,8 @@ func refuseSecondSend(req *http.Request) (*url.URL, error) {
 	}
 	a := t.attempt
 	a.asked = true
-	if a.wrote() {
-		if !safe(req.Method) {
-			return nil, errUnanswered
-		}
-		a.earlier = true
+	if a.wrote() && !a.mayGoAgain() {
+		return nil, errUnanswered
 	}
 	a.forget()
 	return nil, nil
