@@ -96,6 +96,9 @@ func asFault(err error) *fault.Error {
 	}
 }
 
+// statusGone is what counts as the status of a request whose client has left, and to which nothing is written.
+const statusGone = 499
+
 // fail answers with a fault.
 func (f *face) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	e := asFault(err)
@@ -105,6 +108,9 @@ func (f *face) fail(w http.ResponseWriter, r *http.Request, err error) int {
 		body.Error = fmt.Sprintf("%s: %.64s", e.Detail, id)
 	}
 	internal := code == http.StatusInternalServerError
+	if internal && r.Context().Err() != nil {
+		return statusGone
+	}
 	if internal {
 		body.Error = "internal error"
 	}

@@ -34,7 +34,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// count returns a handler that serves one route and counts its answers.
+// count returns a handler that serves one route and counts its answers. A client that has left may only have closed its
+// half of the connection, and read on: it gets no answer that it could take for the real one.
 func (m *metrics) count(route string, serve endpoint) http.HandlerFunc {
 	seconds := m.seconds.WithLabelValues(route)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -42,5 +43,8 @@ func (m *metrics) count(route string, serve endpoint) http.HandlerFunc {
 		status := serve(w, r)
 		seconds.Observe(time.Since(start).Seconds())
 		m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+		if status == statusGone {
+			panic(http.ErrAbortHandler) //nolint:forbidigo // so a server is told to break a connection off
+		}
 	}
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/proxy"
 )
 
-// statusGone is what counts as the status of a request whose client has left.
-const statusGone = 499
-
 // proxy answers with what the target has answered, or tells what happens to the call.
 func (f *face) proxy(w http.ResponseWriter, r *http.Request) int {
 	s, status := f.receive(w, r)
@@ -88,7 +85,7 @@ func (f *face) fallBack(w http.ResponseWriter, r *http.Request, got proxy.Result
 	if got.Reason != "" {
 		f.Logger.LogAttrs(r.Context(), slog.LevelDebug, "call joins the queue", slog.String("job_id", got.ID.String()),
 			slog.String("reason", string(got.Reason)), slog.Int("status", got.UpstreamStatus))
-		setLoad(w.Header(), got.Load)
+		writeLoad(w.Header(), got.Load)
 		first := events.ProxyFallback(got.ID, string(got.Reason), got.UpstreamStatus)
 		t.first = &first
 	}

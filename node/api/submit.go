@@ -144,11 +144,15 @@ func setDurability(h http.Header, d store.Durability) {
 	}
 }
 
-// setLoad tells the caller how full the target's queue is, if the job has got as far. All values share one array.
+// setLoad tells the caller how full the target's queue is, if the job has got as far.
 func setLoad(h http.Header, l intake.Load) {
-	if l == (intake.Load{}) {
-		return
+	if l != (intake.Load{}) {
+		writeLoad(h, l)
 	}
+}
+
+// writeLoad tells the load also if it is nothing. All values share one array.
+func writeLoad(h http.Header, l intake.Load) {
 	values := []string{
 		strconv.Itoa(l.ActiveQueues), strconv.Itoa(l.UpstreamBacklog), strconv.Itoa(l.QueueBacklog),
 		strconv.FormatFloat(l.Pressure, 'f', 3, 64),
