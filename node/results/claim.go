@@ -104,7 +104,8 @@ func (r *Region) judge(text string, key job.Key) (h *Holder, wait bool) {
 	return &Holder{ID: id, Status: e.Status, ResultKey: e.ResultKey, payload: e.Payload}, false
 }
 
-// Abandon takes back a claim whose job was not stored.
+// Abandon takes back a claim whose job was not stored, or has left no trace: then also what Valkey was told of it
+// meanwhile, unless that is an answer.
 func (r *Region) Abandon(ctx context.Context, key job.Key, id job.ID) {
 	if r == nil || !r.cfg.Claims {
 		return
@@ -115,14 +116,14 @@ func (r *Region) Abandon(ctx context.Context, key job.Key, id job.ID) {
 	})
 }
 
-// abandonScript deletes a claim of a job. KEYS: entry. ARGV: job id.
+// abandonScript deletes the claim of a job, or the entry of one that has not completed. What is no text is another's.
+// KEYS: entry. ARGV: job id.
 const abandonScript = `
-local text = redis.call('GET', KEYS[1])
-if not text then return 0 end
+local text = redis.pcall('GET', KEYS[1])
+if type(text) ~= 'string' then return 0 end
 local ok, entry = pcall(cjson.decode, text)
-if ok and type(entry) == 'table' and not entry.job_id and entry.claim == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
-end
+if not ok or type(entry) ~= 'table' or entry.status == 'completed' then return 0 end
+if (entry.job_id or entry.claim) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0
 `
 

@@ -108,8 +108,44 @@ func TestAbandon(t *testing.T) {
 	b.claims(second)
 	b.Stored(second)
 	stands(t, s, entryKey(second), map[string]any{"job_id": second.ID.String()})
-	b.Abandon(t.Context(), second.Request.Key(), second.ID) // it is stored
+	a.Abandon(t.Context(), first.Request.Key(), first.ID) // another job has it
 	a.meets(first, second, job.Queued)
+	b.Abandon(t.Context(), second.Request.Key(), second.ID)
+	a.claims(first)
+	a.Ended(ended(first, "done"), nil)
+	stands(t, s, entryKey(first), map[string]any{"status": "completed"})
+	a.Abandon(t.Context(), first.Request.Key(), first.ID) // what it answered is true for good
+	b.meets(second, first, job.Completed)
+}
+
+// The key of a job that has left no trace is free, whatever Valkey was told of it; that of another job stays.
+func TestVoid(t *testing.T) {
+	t.Parallel()
+	s, a, b := pair(t)
+	claimed, stored, other := a.job("u", "claimed"), a.job("u", "stored"), b.job("u", "other")
+	a.claims(claimed)
+	a.claims(stored)
+	a.Stored(stored)
+	b.claims(other)
+	b.Stored(other)
+	for _, j := range []*job.Job{claimed, stored, other} {
+		valkeytest.Until(t, func() error {
+			if s.Get(entryKey(j)) == "" {
+				return errors.New("nothing is told")
+			}
+			return nil
+		})
+	}
+	stands(t, s, entryKey(other), map[string]any{"job_id": other.ID.String()})
+	a.Void(claimed)
+	a.Void(stored)
+	a.Void(a.job("u", "other"))
+	mark := a.job("u", "mark")
+	a.Stored(mark)
+	stands(t, s, entryKey(mark), map[string]any{"job_id": mark.ID.String()})
+	b.claims(b.job("u", "claimed"))
+	b.claims(b.job("u", "stored"))
+	a.meets(a.job("u", "other"), other, job.Queued)
 }
 
 // TestClaimsOfOneNode: its store decides among them.
