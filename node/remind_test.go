@@ -64,6 +64,9 @@ func TestRegionForgetsDuringACallWithoutATrace(t *testing.T) {
 			`{"user_id":"u","idempotent_key":"k","method":"POST","url":"%s/","webhook_url":"%s/","direct_only":true}`, slow.URL, w.receiver.URL))
 	}()
 	<-begun
+	if left, _ := w.Do("PTTL", entryKey("k")).AsInt64(); left < 600_000 {
+		t.Errorf("the claim ends in %d ms, before the attempt may", left)
+	}
 	w.Do("FLUSHALL")
 	w.stands(entryKey("waits"), waits) // the region is told again
 	close(hold)

@@ -300,7 +300,7 @@ func (n *Node) newIntake(p *parts) *intake.Intake {
 		IDs: job.IDs{Tag: n.tag(), Rand: n.deps.Rand},
 	}
 	if n.cfg.claims() {
-		c.Region = claims{p.region.Region}
+		c.Region = claims{p.region.Region, n.cfg.Proxy.DirectTimeout()}
 	}
 	if p.inbound != nil {
 		c.Inserted = p.inbound.Inserted

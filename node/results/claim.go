@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// claimTTL is how long a claim lives whose node says nothing more: longer than storing a job takes on a
-	// disk that can hardly follow.
+	// claimTTL is how long a claim lives whose node says nothing more, beside what its job is tried for: longer than
+	// storing a job takes on a disk that can hardly follow.
 	claimTTL = 30 * time.Second
 	// settling is how long a caller waits for another node to store the job of its key, and settlePause
 	// how long between two looks.
@@ -42,16 +42,19 @@ func (h *Holder) Mismatch(p job.PayloadHash) bool {
 // key became before. The error is a fault, Unavailable, if another node has claimed the key and does not
 // store its job within a second. Without an answer of Valkey, the key counts as claimed.
 //
-// Who has claimed a key calls Stored or Abandon. Of several claims of one node each succeeds: the store
+// attempt bounds how long the job is tried before it is known whether the key becomes it; 0: it does once it is stored.
+// The claim lives longer than that by half a minute.
+//
+// Who has claimed a key calls Stored or Abandon, or Ended or Void of a job that was tried first. Of several claims of one node each succeeds: the store
 // of that node decides.
-func (r *Region) Claim(ctx context.Context, key job.Key, id job.ID) (*Holder, error) {
+func (r *Region) Claim(ctx context.Context, key job.Key, id job.ID, attempt time.Duration) (*Holder, error) {
 	if r == nil || !r.cfg.Claims {
 		return nil, nil
 	}
 	mine := marshal(entry{Claim: id.String(), RecordedAt: time.Now().UnixMilli(), Source: source, User: userOf(key)})
 	for limit := time.Now().Add(settling); ; {
 		text, err := link.Do(ctx, r.asking, func(ctx context.Context, c valkey.Client) (string, error) {
-			return orNothing(c.Do(ctx, c.B().Set().Key(r.key(key)).Value(mine).Nx().Get().Px(claimTTL).Build().ToRetryable()))
+			return orNothing(c.Do(ctx, c.B().Set().Key(r.key(key)).Value(mine).Nx().Get().Px(attempt+claimTTL).Build().ToRetryable()))
 		})
 		holder, wait := r.judge(text, key)
 		switch {

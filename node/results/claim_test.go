@@ -70,12 +70,19 @@ func TestClaimTellsNobody(t *testing.T) {
 	if h := b.Find(t.Context(), second.Request.Key()); h != nil {
 		t.Errorf("found %+v", h)
 	}
-	_, err := b.Claim(t.Context(), second.Request.Key(), second.ID)
+	_, err := b.Claim(t.Context(), second.Request.Key(), second.ID, 0)
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Unavailable || f.RetryAfter == 0 {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := s.Do("PTTL", entryKey(first)).AsInt64(); left <= 0 || left > 30_000 {
 		t.Errorf("a claim whose node dies lives %d ms", left)
+	}
+	tried := a.job("u", "tried")
+	if h, err := a.Claim(t.Context(), tried.Request.Key(), tried.ID, 10*time.Minute); h != nil || err != nil {
+		t.Errorf("the key is held: %+v, %v", h, err)
+	}
+	if left, _ := s.Do("PTTL", entryKey(tried)).AsInt64(); left <= 600_000 || left > 630_000 {
+		t.Errorf("a claim whose job is tried for 10 min lives %d ms", left)
 	}
 	if got := stands(t, s, entryKey(first), nil); got["job_id"] != nil {
 		t.Errorf("a node that knows no claims takes this for a job: %v", got)
@@ -84,7 +91,7 @@ func TestClaimTellsNobody(t *testing.T) {
 	waits := make(chan *results.Holder)
 	go func() {
 		for {
-			if h, err := b.Claim(context.Background(), second.Request.Key(), second.ID); err == nil {
+			if h, err := b.Claim(context.Background(), second.Request.Key(), second.ID, 0); err == nil {
 				waits <- h
 				return
 			}
@@ -187,7 +194,7 @@ func TestManyClaimsAtOnce(t *testing.T) {
 		j := n.job("u", "k")
 		all.Go(func() {
 			for {
-				h, err := n.Claim(context.Background(), j.Request.Key(), j.ID)
+				h, err := n.Claim(context.Background(), j.Request.Key(), j.ID, 0)
 				switch {
 				case err != nil:
 					continue
@@ -262,7 +269,7 @@ func TestForeignEntries(t *testing.T) {
 	} {
 		j := n.job("u", text)
 		s.Do("SET", entryKey(j), text)
-		h, err := n.Claim(t.Context(), j.Request.Key(), j.ID)
+		h, err := n.Claim(t.Context(), j.Request.Key(), j.ID, 0)
 		if err != nil || (h != nil) != hit || hit && h.ID != other {
 			t.Errorf("%s: got %+v, %v", text, h, err)
 		}
@@ -305,7 +312,7 @@ func TestLongJobs(t *testing.T) {
 func TestNoRegion(t *testing.T) {
 	var r *results.Region
 	j := (&node{}).job("u", "k")
-	if h, err := r.Claim(t.Context(), j.Request.Key(), j.ID); h != nil || err != nil {
+	if h, err := r.Claim(t.Context(), j.Request.Key(), j.ID, 0); h != nil || err != nil {
 		t.Errorf("got %+v, %v", h, err)
 	}
 	if h := r.Find(t.Context(), j.Request.Key()); h != nil {
