@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/aquifer-fleet/aquifer/cluster/valkey/link"
 	"github.com/aquifer-fleet/aquifer/node/drain"
@@ -153,7 +154,10 @@ func foundOr(err error) error {
 }
 
 // claims are the region as the intake sees it.
-type claims struct{ region *results.Region }
+type claims struct {
+	region  *results.Region
+	attempt time.Duration // how long an attempt past the queue may take
+}
 
 // Find is intake.Region.
 func (c claims) Find(ctx context.Context, q *job.Request) *intake.Remote {
@@ -162,7 +166,11 @@ func (c claims) Find(ctx context.Context, q *job.Request) *intake.Remote {
 
 // Claim is intake.Region.
 func (c claims) Claim(ctx context.Context, j *job.Job) (*intake.Remote, error) {
-	h, err := c.region.Claim(ctx, j.Request.Key(), j.ID)
+	var attempt time.Duration
+	if j.DirectOnly {
+		attempt = c.attempt
+	}
+	h, err := c.region.Claim(ctx, j.Request.Key(), j.ID, attempt)
 	return remote(h, &j.Request), err
 }
 

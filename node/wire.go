@@ -205,7 +205,7 @@ func (n *Node) newQueue(l job.Line, p *parts, r queue.Runner) *queue.Queue {
 func (n *Node) newEnding(p *parts) *worker.Ending {
 	c := worker.EndingConfig{Ledger: p.store, Listeners: p.hub, Deliveries: p.deliveries, Holds: p.holds, Logger: n.deps.Logger}
 	if p.region != nil {
-		c.Ended = p.region.Ended
+		c.Ended, c.Void = p.region.Ended, p.region.Void
 	}
 	return worker.NewEnding(c)
 }
@@ -300,7 +300,7 @@ func (n *Node) newIntake(p *parts) *intake.Intake {
 		IDs: job.IDs{Tag: n.tag(), Rand: n.deps.Rand},
 	}
 	if n.cfg.claims() {
-		c.Region = claims{p.region.Region}
+		c.Region = claims{p.region.Region, n.cfg.Proxy.DirectTimeout()}
 	}
 	if p.inbound != nil {
 		c.Inserted = p.inbound.Inserted

@@ -69,8 +69,8 @@ func (w *working) all() iter.Seq[string] {
 	}
 }
 
-// named tells a queue whose its tenants are, and reports whether it knows that of all now. One whose job is not there is
-// about to come, or has just gone.
+// named tells a queue whose its tenants are, and reports whether it knows that of all now. One whose job is not there, but
+// which has work still, may be anybody's: that job is about to come, or has gone before others of the tenant.
 func (w *working) named(ctx context.Context, q *queue.Queue) (all bool) {
 	unnamed := q.Unnamed(namedAtOnce)
 	all = len(unnamed) < namedAtOnce
@@ -79,9 +79,16 @@ func (w *working) named(ctx context.Context, q *queue.Queue) (all bool) {
 		switch {
 		case err == nil:
 			q.Name(who, found.Job.Request.UserID)
-		case !errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, store.ErrNotFound) && !works(q, who): // it has just gone
+		default:
 			all = false
 		}
 	}
 	return all
+}
+
+// works reports whether a tenant has unfinished work in a queue.
+func works(q *queue.Queue, who job.Tenant) bool {
+	backlog, _ := q.Tenant(who)
+	return backlog > 0
 }

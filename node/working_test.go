@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,6 +13,10 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/cluster"
 	"github.com/aquifer-fleet/aquifer/cluster/valkey/valkeytest"
+	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/pace"
+	"github.com/aquifer-fleet/aquifer/node/queue"
+	"github.com/aquifer-fleet/aquifer/node/store"
 )
 
 // A tenant whose jobs wait here stays this node's, though nobody asks for it, also after a restart; and it is one tenant,
@@ -77,4 +82,42 @@ func TestTenantsWithWorkStay(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// found is a store of which only Get works.
+type found struct {
+	store.Jobs
+
+	jobs map[job.ID]job.Snapshot
+}
+
+func (f found) Get(_ context.Context, id job.ID) (job.Snapshot, error) {
+	s, ok := f.jobs[id]
+	if !ok {
+		return s, store.ErrNotFound
+	}
+	return s, nil
+}
+
+// While a tenant has work but none of its jobs can tell whose it is, each user may have some.
+func TestWorkOfATenantWhoseJobIsGone(t *testing.T) {
+	t.Parallel()
+	lines := func() *queue.Queue {
+		return queue.New(queue.Config{CountTenants: true, Settings: func(string) pace.Settings { return pace.Settings{} }})
+	}
+	jobs := map[job.ID]job.Snapshot{}
+	w := working{calls: lines(), deliveries: lines(), store: found{jobs: jobs}}
+	is := func(adas, bobs bool) {
+		t.Helper()
+		if a, b := w.on("ada"), w.on("bob"); a != adas || b != bobs {
+			t.Errorf("work of ada: %v, of bob: %v; want %v, %v", a, b, adas, bobs)
+		}
+	}
+	is(false, false)
+	lane := job.Lane{Target: "http://x", Tenant: job.Tenant{1}}
+	w.calls.Restore(job.Entry{Lane: lane, Order: 1, ID: job.ID{1}})
+	w.calls.Restore(job.Entry{Lane: lane, Order: 2, ID: job.ID{2}})
+	is(true, true)
+	jobs[job.ID{2}] = job.Snapshot{Job: &job.Job{Request: job.Request{UserID: "ada"}}}
+	is(true, false)
 }

@@ -21,7 +21,7 @@ func (q *Queue) Direct(l job.Lane, id job.ID) *Place {
 	}
 	t.pace.Budget().Take(now)
 	ln := t.lane(l.Tenant)
-	t.count(ln, +1, id)
+	t.count(ln, +1)
 	p := t.reserve(ln, id)
 	p.direct = true
 	t.direct++
@@ -49,6 +49,7 @@ func (p *Place) Start(e job.Entry, held *job.Snapshot, r Runner) bool {
 		return false
 	}
 	p.order = e.Order
+	t.q.tenants.note(p.lane.tenant, p.id, held)
 	turns := t.q.run.Load()
 	if turns == nil {
 		t.forgo(p)

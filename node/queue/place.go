@@ -41,7 +41,7 @@ func (q *Queue) Reserve(l job.Lane, id job.ID) *Place {
 	t := q.lock(l.Target)
 	defer t.mu.Unlock()
 	ln := t.lane(l.Tenant)
-	t.count(ln, +1, id)
+	t.count(ln, +1)
 	return t.reserve(ln, id)
 }
 
@@ -51,7 +51,7 @@ func (q *Queue) Join(l job.Lane, id job.ID) (*Place, Load) {
 	t := q.lock(l.Target)
 	defer t.mu.Unlock()
 	ln := t.lane(l.Tenant)
-	t.count(ln, +1, id)
+	t.count(ln, +1)
 	return t.reserve(ln, id), t.load(ln)
 }
 
@@ -85,6 +85,7 @@ func (p *Place) Push(e job.Entry, held *job.Snapshot) {
 	}
 	now := time.Now()
 	p.order, p.since = e.Order, now.Sub(t.q.epoch)
+	t.q.tenants.note(p.lane.tenant, p.id, held)
 	p.hold(held)
 	if p.sibling != nil {
 		p.state = parked
@@ -112,7 +113,7 @@ func (p *Place) Cancel() {
 		t.q.counts.leave()
 	}
 	if !p.resumed {
-		t.count(ln, -1, job.ID{})
+		t.count(ln, -1)
 	}
 	t.tidy(ln)
 }
@@ -123,7 +124,7 @@ func (q *Queue) Restore(e job.Entry) {
 	t := q.lock(e.Lane.Target)
 	defer t.mu.Unlock()
 	ln := t.lane(e.Lane.Tenant)
-	t.count(ln, +1, e.ID)
+	t.count(ln, +1)
 	q.counts.come()
 	if ln.more || len(ln.window) >= q.cfg.Window {
 		ln.more = true
@@ -136,7 +137,8 @@ func (q *Queue) Restore(e job.Entry) {
 func (q *Queue) RestoreWaiting(l job.Lane, id job.ID) {
 	t := q.lock(l.Target)
 	defer t.mu.Unlock()
-	t.count(t.lane(l.Tenant), +1, id)
+	t.count(t.lane(l.Tenant), +1)
+	q.tenants.note(l.Tenant, id, nil)
 }
 
 // enter puts a pushed place where it belongs: into the window, or back to where there is only the
@@ -159,6 +161,7 @@ func (t *target) enter(p *Place) {
 // admit takes an entry that was only on disk into the window.
 func (t *target) admit(ln *lane, e job.Entry) {
 	p := &Place{lane: ln, id: e.ID, order: e.Order}
+	t.q.tenants.note(ln.tenant, e.ID, nil)
 	t.occupy(p)
 	ln.high = e.Order
 	ln.insert(p)

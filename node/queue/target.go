@@ -49,8 +49,8 @@ func (t *target) lane(tenant job.Tenant) *lane {
 	return l
 }
 
-// count adds to the unfinished work of a lane. id is a job of it that is or was in the store; zero: there may be none.
-func (t *target) count(l *lane, n int32, id job.ID) {
+// count adds to the unfinished work of a lane.
+func (t *target) count(l *lane, n int32) {
 	c := &t.q.counts
 	lanes, targets := t.active, t.backlog
 	if l.backlog == 0 {
@@ -62,7 +62,7 @@ func (t *target) count(l *lane, n int32, id job.ID) {
 	}
 	t.backlog += int(n)
 	c.backlog.Add(int64(n))
-	t.q.tenants.add(l.tenant, int(n), id)
+	t.q.tenants.add(l.tenant, int(n))
 	if d := t.active - lanes; d != 0 {
 		c.lanes.Add(int64(d))
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/aquifer-fleet/aquifer/node/job"
@@ -17,7 +18,7 @@ import (
 type tenants struct {
 	mu      sync.Mutex
 	backlog map[job.Tenant]int
-	unnamed map[job.Tenant]job.ID // a job of each tenant with backlog whose user is not known
+	unnamed map[job.Tenant]job.ID // a stored job of each tenant with backlog whose user is not known; zero: none yet
 	names   map[job.Tenant]string // the users of all others
 	users   map[string]int        // how many tenants with backlog a user is, as far as known
 }
@@ -28,8 +29,8 @@ func newTenants() *tenants {
 	}
 }
 
-// add counts n more. id is a job of the tenant that is or was in the store; zero: there may be none.
-func (t *tenants) add(who job.Tenant, n int, id job.ID) {
+// add counts n more.
+func (t *tenants) add(who job.Tenant, n int) {
 	if t == nil {
 		return
 	}
@@ -41,10 +42,37 @@ func (t *tenants) add(who job.Tenant, n int, id job.ID) {
 		t.unname(who)
 		return
 	}
-	_, unnamed := t.unnamed[who]
-	if _, named := t.names[who]; !named && (!unnamed || !id.IsZero()) {
+	if _, named := t.names[who]; named {
+		return
+	}
+	if _, unnamed := t.unnamed[who]; !unnamed {
+		t.unnamed[who] = job.ID{}
+	}
+}
+
+// note takes down a job of a tenant with backlog that is in the store, and whose it is if the job is at hand. One that is
+// not stored yet would tell nobody anything, if it never is.
+func (t *tenants) note(who job.Tenant, id job.ID, held *job.Snapshot) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch _, unnamed := t.unnamed[who]; {
+	case !unnamed:
+	case held != nil && who != (job.Tenant{}):
+		t.name(who, held.Job.Request.UserID)
+	default:
 		t.unnamed[who] = id
 	}
+}
+
+// name notes whose an unnamed tenant is; t.mu is held. The user may be a part of a whole request, which is not kept.
+func (t *tenants) name(who job.Tenant, user string) {
+	user = strings.Clone(user)
+	delete(t.unnamed, who)
+	t.names[who] = user
+	t.users[user]++
 }
 
 // unname forgets whose tenant one without work is; t.mu is held.
@@ -66,7 +94,7 @@ func (t *tenants) copy() map[job.Tenant]int {
 }
 
 // Unnamed returns up to limit tenants with unfinished work whose user the queue has not been told, each with one of its
-// jobs. Like the other methods about tenants it is for queues with CountTenants. The zero Tenant is not among them, as it
+// jobs that was stored, the zero ID if none was yet. Like the other methods about tenants it is for queues with CountTenants. The zero Tenant is not among them, as it
 // is many users.
 func (q *Queue) Unnamed(limit int) map[job.Tenant]job.ID {
 	t := q.tenants
@@ -92,9 +120,7 @@ func (q *Queue) Name(who job.Tenant, user string) {
 	if _, unnamed := t.unnamed[who]; !unnamed {
 		return
 	}
-	delete(t.unnamed, who)
-	t.names[who] = user
-	t.users[user]++
+	t.name(who, user)
 }
 
 // Works reports whether a user has unfinished work, of tenants that are named. As long as any tenants share a lane, each

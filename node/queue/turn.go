@@ -112,7 +112,7 @@ func (t *target) end(turn *Turn, v Verdict) {
 		p.lane.gone(p.id)
 	}
 	if v == Ended {
-		t.count(p.lane, -1, p.id)
+		t.count(p.lane, -1)
 	}
 	if next != nil {
 		next.sibling = nil

@@ -52,6 +52,6 @@ func (q *Queue) Gone(lane job.Lane, id job.ID) {
 		l.gone(id)
 		q.counts.leave()
 	}
-	t.count(l, -1, id)
+	t.count(l, -1)
 	t.tidy(l)
 }

@@ -24,7 +24,7 @@ func BenchmarkClaim(b *testing.B) {
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
-			if _, err := r.Claim(b.Context(), job.Key{UserID: "u", Name: strconv.Itoa(i)}, id); err != nil {
+			if _, err := r.Claim(b.Context(), job.Key{UserID: "u", Name: strconv.Itoa(i)}, id, 0); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// claimTTL is how long a claim lives whose node says nothing more: longer than storing a job takes on a
-	// disk that can hardly follow.
+	// claimTTL is how long a claim lives whose node says nothing more, beside what its job is tried for: longer than
+	// storing a job takes on a disk that can hardly follow.
 	claimTTL = 30 * time.Second
 	// settling is how long a caller waits for another node to store the job of its key, and settlePause
 	// how long between two looks.
@@ -42,16 +42,19 @@ func (h *Holder) Mismatch(p job.PayloadHash) bool {
 // key became before. The error is a fault, Unavailable, if another node has claimed the key and does not
 // store its job within a second. Without an answer of Valkey, the key counts as claimed.
 //
-// Who has claimed a key calls Stored or Abandon. Of several claims of one node each succeeds: the store
+// attempt bounds how long the job is tried before it is known whether the key becomes it; 0: it does once it is stored.
+// The claim lives longer than that by half a minute.
+//
+// Who has claimed a key calls Stored or Abandon, or Ended or Void of a job that was tried first. Of several claims of one node each succeeds: the store
 // of that node decides.
-func (r *Region) Claim(ctx context.Context, key job.Key, id job.ID) (*Holder, error) {
+func (r *Region) Claim(ctx context.Context, key job.Key, id job.ID, attempt time.Duration) (*Holder, error) {
 	if r == nil || !r.cfg.Claims {
 		return nil, nil
 	}
 	mine := marshal(entry{Claim: id.String(), RecordedAt: time.Now().UnixMilli(), Source: source, User: userOf(key)})
 	for limit := time.Now().Add(settling); ; {
 		text, err := link.Do(ctx, r.asking, func(ctx context.Context, c valkey.Client) (string, error) {
-			return orNothing(c.Do(ctx, c.B().Set().Key(r.key(key)).Value(mine).Nx().Get().Px(claimTTL).Build().ToRetryable()))
+			return orNothing(c.Do(ctx, c.B().Set().Key(r.key(key)).Value(mine).Nx().Get().Px(attempt+claimTTL).Build().ToRetryable()))
 		})
 		holder, wait := r.judge(text, key)
 		switch {
@@ -104,7 +107,8 @@ func (r *Region) judge(text string, key job.Key) (h *Holder, wait bool) {
 	return &Holder{ID: id, Status: e.Status, ResultKey: e.ResultKey, payload: e.Payload}, false
 }
 
-// Abandon takes back a claim whose job was not stored.
+// Abandon takes back a claim whose job was not stored, or has left no trace: then also what Valkey was told of it
+// meanwhile, unless that is an answer.
 func (r *Region) Abandon(ctx context.Context, key job.Key, id job.ID) {
 	if r == nil || !r.cfg.Claims {
 		return
@@ -115,14 +119,14 @@ func (r *Region) Abandon(ctx context.Context, key job.Key, id job.ID) {
 	})
 }
 
-// abandonScript deletes a claim of a job. KEYS: entry. ARGV: job id.
+// abandonScript deletes the claim of a job, or the entry of one that has not completed. What is no text is another's.
+// KEYS: entry. ARGV: job id.
 const abandonScript = `
-local text = redis.call('GET', KEYS[1])
-if not text then return 0 end
+local text = redis.pcall('GET', KEYS[1])
+if type(text) ~= 'string' then return 0 end
 local ok, entry = pcall(cjson.decode, text)
-if ok and type(entry) == 'table' and not entry.job_id and entry.claim == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
-end
+if not ok or type(entry) ~= 'table' or entry.status == 'completed' then return 0 end
+if (entry.job_id or entry.claim) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0
 `
 

@@ -70,12 +70,19 @@ func TestClaimTellsNobody(t *testing.T) {
 	if h := b.Find(t.Context(), second.Request.Key()); h != nil {
 		t.Errorf("found %+v", h)
 	}
-	_, err := b.Claim(t.Context(), second.Request.Key(), second.ID)
+	_, err := b.Claim(t.Context(), second.Request.Key(), second.ID, 0)
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Unavailable || f.RetryAfter == 0 {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := s.Do("PTTL", entryKey(first)).AsInt64(); left <= 0 || left > 30_000 {
 		t.Errorf("a claim whose node dies lives %d ms", left)
+	}
+	tried := a.job("u", "tried")
+	if h, err := a.Claim(t.Context(), tried.Request.Key(), tried.ID, 10*time.Minute); h != nil || err != nil {
+		t.Errorf("the key is held: %+v, %v", h, err)
+	}
+	if left, _ := s.Do("PTTL", entryKey(tried)).AsInt64(); left <= 600_000 || left > 630_000 {
+		t.Errorf("a claim whose job is tried for 10 min lives %d ms", left)
 	}
 	if got := stands(t, s, entryKey(first), nil); got["job_id"] != nil {
 		t.Errorf("a node that knows no claims takes this for a job: %v", got)
@@ -84,7 +91,7 @@ func TestClaimTellsNobody(t *testing.T) {
 	waits := make(chan *results.Holder)
 	go func() {
 		for {
-			if h, err := b.Claim(context.Background(), second.Request.Key(), second.ID); err == nil {
+			if h, err := b.Claim(context.Background(), second.Request.Key(), second.ID, 0); err == nil {
 				waits <- h
 				return
 			}
@@ -108,8 +115,44 @@ func TestAbandon(t *testing.T) {
 	b.claims(second)
 	b.Stored(second)
 	stands(t, s, entryKey(second), map[string]any{"job_id": second.ID.String()})
-	b.Abandon(t.Context(), second.Request.Key(), second.ID) // it is stored
+	a.Abandon(t.Context(), first.Request.Key(), first.ID) // another job has it
 	a.meets(first, second, job.Queued)
+	b.Abandon(t.Context(), second.Request.Key(), second.ID)
+	a.claims(first)
+	a.Ended(ended(first, "done"), nil)
+	stands(t, s, entryKey(first), map[string]any{"status": "completed"})
+	a.Abandon(t.Context(), first.Request.Key(), first.ID) // what it answered is true for good
+	b.meets(second, first, job.Completed)
+}
+
+// The key of a job that has left no trace is free, whatever Valkey was told of it; that of another job stays.
+func TestVoid(t *testing.T) {
+	t.Parallel()
+	s, a, b := pair(t)
+	claimed, stored, other := a.job("u", "claimed"), a.job("u", "stored"), b.job("u", "other")
+	a.claims(claimed)
+	a.claims(stored)
+	a.Stored(stored)
+	b.claims(other)
+	b.Stored(other)
+	for _, j := range []*job.Job{claimed, stored, other} {
+		valkeytest.Until(t, func() error {
+			if s.Get(entryKey(j)) == "" {
+				return errors.New("nothing is told")
+			}
+			return nil
+		})
+	}
+	stands(t, s, entryKey(other), map[string]any{"job_id": other.ID.String()})
+	a.Void(claimed)
+	a.Void(stored)
+	a.Void(a.job("u", "other"))
+	mark := a.job("u", "mark")
+	a.Stored(mark)
+	stands(t, s, entryKey(mark), map[string]any{"job_id": mark.ID.String()})
+	b.claims(b.job("u", "claimed"))
+	b.claims(b.job("u", "stored"))
+	a.meets(a.job("u", "other"), other, job.Queued)
 }
 
 // TestClaimsOfOneNode: its store decides among them.
@@ -151,7 +194,7 @@ func TestManyClaimsAtOnce(t *testing.T) {
 		j := n.job("u", "k")
 		all.Go(func() {
 			for {
-				h, err := n.Claim(context.Background(), j.Request.Key(), j.ID)
+				h, err := n.Claim(context.Background(), j.Request.Key(), j.ID, 0)
 				switch {
 				case err != nil:
 					continue
@@ -226,7 +269,7 @@ func TestForeignEntries(t *testing.T) {
 	} {
 		j := n.job("u", text)
 		s.Do("SET", entryKey(j), text)
-		h, err := n.Claim(t.Context(), j.Request.Key(), j.ID)
+		h, err := n.Claim(t.Context(), j.Request.Key(), j.ID, 0)
 		if err != nil || (h != nil) != hit || hit && h.ID != other {
 			t.Errorf("%s: got %+v, %v", text, h, err)
 		}
@@ -269,7 +312,7 @@ func TestLongJobs(t *testing.T) {
 func TestNoRegion(t *testing.T) {
 	var r *results.Region
 	j := (&node{}).job("u", "k")
-	if h, err := r.Claim(t.Context(), j.Request.Key(), j.ID); h != nil || err != nil {
+	if h, err := r.Claim(t.Context(), j.Request.Key(), j.ID, 0); h != nil || err != nil {
 		t.Errorf("got %+v, %v", h, err)
 	}
 	if h := r.Find(t.Context(), j.Request.Key()); h != nil {

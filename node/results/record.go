@@ -41,6 +41,9 @@ type record struct {
 	// again is the id of a job that ended a while ago, whose result may be there already, and whole. Zero: the
 	// result is written whatever stands there.
 	again job.ID
+	// void is the id of a job that has left no trace, whose claim or entry is taken back; there is nothing else to
+	// write then. Zero: the record is of no such job.
+	void job.ID
 }
 
 // weight is what a record takes of the room for those that wait.
@@ -77,6 +80,14 @@ func (r *Region) Ended(s job.Snapshot, payload []byte) {
 	}
 }
 
+// Void tells that a job has left no trace, so that its key is free again. It does not wait. If too much waits for Valkey
+// already, or that is away for too long, the claim of the job ends by itself.
+func (r *Region) Void(j *job.Job) {
+	if rec, ok := r.voidRecord(j); ok {
+		r.write(rec)
+	}
+}
+
 // Remind tells of jobs once more, because Valkey may not have heard of them, or has lost it. Unlike Stored and Ended
 // it waits, so that what is happening now has the room that there is. The error is that of the iterator, or says that
 // Valkey was not told of all.
@@ -97,10 +108,14 @@ func (r *Region) recordOf(s job.Snapshot, err error) (record, bool) {
 	switch {
 	case err != nil:
 		return record{}, false
+	case s.Job.Void(s.State.Phase()):
+		return r.voidRecord(s.Job)
 	case s.State.Phase().Ended():
 		rec, ok := r.endedRecord(s, nil)
 		rec.again = s.Job.ID
 		return rec, ok
+	case s.Job.DirectOnly: // it is claimed until it is known whether it leaves a trace
+		return record{}, false
 	default:
 		return r.storedRecord(s.Job)
 	}
@@ -116,6 +131,14 @@ func (r *Region) storedRecord(j *job.Job) (record, bool) {
 	return record{
 		key: r.key(key), entry: marshal(r.entryOf(j, job.Queued)), stored: j.ID.String(), ttl: max(left, 0) + r.cfg.TTL,
 	}, true
+}
+
+// voidRecord is false if there is nothing to tell.
+func (r *Region) voidRecord(j *job.Job) (record, bool) {
+	if r == nil || !r.cfg.Claims || !j.RedriveOf.IsZero() {
+		return record{}, false
+	}
+	return record{key: r.key(j.Request.Key()), void: j.ID}, true
 }
 
 // endedRecord is false if there is nothing to tell.
@@ -230,6 +253,8 @@ func entriesOf(c valkey.Client, list []record) []valkey.Completed {
 	for _, rec := range list {
 		switch {
 		case rec.key == "":
+		case !rec.void.IsZero():
+			commands = append(commands, c.B().Eval().Script(abandonScript).Numkeys(1).Key(rec.key).Arg(rec.void.String()).Build())
 		case rec.stored == "":
 			commands = append(commands, c.B().Set().Key(rec.key).Value(rec.entry).Px(rec.ttl).Build())
 		default:

@@ -48,6 +48,28 @@ func TestRemind(t *testing.T) {
 	}
 }
 
+// Of a job that may leave no trace nobody is told, and of one that has left none Valkey is told just that.
+func TestRemindOfWhatLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	s, a, b := pair(t)
+	open, void, done := a.job("u", "open"), a.job("u", "void"), a.job("u", "done")
+	a.Stored(void)
+	stands(t, s, entryKey(void), map[string]any{"job_id": void.ID.String()})
+	for _, j := range []*job.Job{open, void, done} {
+		j.DirectOnly = true
+	}
+	failed := job.Snapshot{Job: void, State: job.State{Status: job.Failed, Reason: "upstream_overloaded"}}
+	if err := a.Remind(t.Context(), each(nil, job.Snapshot{Job: open}, failed, ended(done, "text"))); err != nil {
+		t.Fatal(err)
+	}
+	b.claims(b.job("u", "open"))
+	b.claims(b.job("u", "void"))
+	if got := s.Get(resultKey(void)); got != "" {
+		t.Errorf("it has left %s", got)
+	}
+	b.meets(b.job("u", "done"), done, job.Completed)
+}
+
 // A region of one that keeps only results has nothing to tell of a job that has not ended.
 func TestRemindOfNothing(t *testing.T) {
 	c := config("valkey://127.0.0.1:1", "a")

@@ -85,7 +85,7 @@ func (n *node) job(user, name string) *job.Job {
 // claims claims the key of a job, which must succeed.
 func (n *node) claims(j *job.Job) {
 	n.t.Helper()
-	if h, err := n.Claim(n.t.Context(), j.Request.Key(), j.ID); h != nil || err != nil {
+	if h, err := n.Claim(n.t.Context(), j.Request.Key(), j.ID, 0); h != nil || err != nil {
 		n.t.Errorf("the key is held: %+v, %v", h, err)
 	}
 }
@@ -93,7 +93,7 @@ func (n *node) claims(j *job.Job) {
 // meets claims the key of a job that another job must have.
 func (n *node) meets(j, other *job.Job, status job.Status) *results.Holder {
 	n.t.Helper()
-	h, err := n.Claim(n.t.Context(), j.Request.Key(), j.ID)
+	h, err := n.Claim(n.t.Context(), j.Request.Key(), j.ID, 0)
 	if err != nil || h == nil || h.ID != other.ID || h.Status != status {
 		n.t.Fatalf("got %+v, %v, want %s, which is %s", h, err, other.ID, status)
 	}

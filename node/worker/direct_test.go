@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/pace"
 	"github.com/aquifer-fleet/aquifer/node/queue"
+	"github.com/aquifer-fleet/aquifer/node/store"
 	"github.com/aquifer-fleet/aquifer/node/worker"
 )
 
@@ -154,6 +156,33 @@ func TestAVoidJob(t *testing.T) {
 		}
 		if n := len(r.receiver.got(id)); n != 1 || ended != 1 {
 			t.Errorf("%d deliveries, told of %d ends", n, ended)
+		}
+	})
+}
+
+// Each end that leaves no trace is told of, also of a job whose process has died, or whose time is over.
+func TestEachVoidEndIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var told []string
+		calls := 0
+		refuse := func(context.Context, sent) dispatch.Outcome { calls++; return answer(503) }
+		r := run(t, options{target: &target{script: refuse}, void: func(j *job.Job) { told = append(told, j.Request.KeyName) }})
+		time.Sleep(time.Millisecond)
+		r.direct(request("u", "refused"), func(s *intake.Submission) { s.DirectOnly = true })
+		for name, deadline := range map[string]time.Time{"died": time.Now().Add(time.Hour), "late": time.Now()} {
+			j := &job.Job{ID: job.ID{15: name[0]}, Request: *request("u", name), Direct: true, DirectOnly: true, Deadline: deadline.UnixMilli()}
+			place := r.calls.Reserve(j.Lane(), j.ID)
+			got, err := r.Insert(t.Context(), j, store.Default)
+			r.ok(err)
+			place.Push(got.Entry, nil)
+			r.settled()
+		}
+		slices.Sort(told)
+		if !slices.Equal(told, []string{"died", "late", "refused"}) {
+			t.Errorf("told of %v", told)
+		}
+		if calls != 1 {
+			t.Errorf("%d calls", calls)
 		}
 	})
 }

@@ -50,7 +50,9 @@ type EndingConfig struct {
 	Holds      Holds // nil: the deliveries are nobody else's
 	// Ended is told of each end that is recorded and leaves a trace, with the whole body of the answer if the result has it cut; nil
 	// for nobody. It must not wait.
-	Ended  func(s job.Snapshot, payload []byte)
+	Ended func(s job.Snapshot, payload []byte)
+	// Void is told of each end that is recorded and leaves none; nil for nobody. It must not wait.
+	Void   func(j *job.Job)
 	Logger *slog.Logger
 }
 
@@ -119,6 +121,9 @@ func (e *Ending) End(ctx context.Context, f Final) error {
 	switch {
 	case void:
 		settle = func() { e.skip(ctx, s, place) }
+		if e.Void != nil {
+			e.Void(f.Job)
+		}
 	case e.Ended != nil:
 		e.Ended(*s, f.Payload)
 	}

@@ -62,6 +62,7 @@ type options struct {
 	listeners func(*events.Hub) listeners
 	wake      func(time.Time)
 	ended     func(job.Snapshot, []byte)
+	void      func(*job.Job)
 	holds     worker.Holds
 }
 
@@ -115,7 +116,7 @@ func newRig(t *testing.T, o options) *rig {
 		told = o.listeners(r.hub)
 	}
 	r.ending = worker.NewEnding(worker.EndingConfig{
-		Ledger: r.Store, Listeners: told, Deliveries: r.deliveries, Ended: o.ended, Holds: o.holds, Logger: logger,
+		Ledger: r.Store, Listeners: told, Deliveries: r.deliveries, Ended: o.ended, Void: o.void, Holds: o.holds, Logger: logger,
 	})
 	r.agenda = agenda.New(agenda.Config{
 		Store: r.Store, Calls: r.calls, Deliveries: r.deliveries, Sweep: 10 * time.Second, Logger: logger,
