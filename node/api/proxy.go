@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/fault"
@@ -16,6 +17,10 @@ import (
 
 // statusGone is what counts as the status of a request whose client has left.
 const statusGone = 499
+
+// relayLife is how long a client may take for a whole answer: 16 MiB come at 56 kB/s. One that takes longer has its result
+// by webhook.
+const relayLife = 5 * time.Minute
 
 // proxy answers with what the target has answered, or tells what happens to the call.
 func (f *face) proxy(w http.ResponseWriter, r *http.Request) int {
@@ -111,6 +116,7 @@ func (f *face) relay(w http.ResponseWriter, r *http.Request, id job.ID, a *proxy
 	}
 	w.WriteHeader(a.Status)
 	out := newWriter(w, r)
+	out.end = time.Now().Add(relayLife)
 	// A client that does not get the whole answer sees that by the length.
 	delivered := out.send(a.Body) == nil && out.taken(r.Context())
 	if delivered {

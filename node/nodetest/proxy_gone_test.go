@@ -60,7 +60,7 @@ func TestACallerWhoReadsSlowly(t *testing.T) {
 		stays bool
 		want  string
 	}{"stays": {true, "completed 200: 200; skipped"}, "leaves": {false, "completed 200: 200; delivered after 1"}} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, everyMemory(func(t *testing.T, memory func(*node.Config)) {
 			play(t, func(t *testing.T, s *stage) {
 				const size = 3 << 20
 				s.target.Reply(nodetest.Text(strings.Repeat("x", size)))
@@ -78,9 +78,59 @@ func TestACallerWhoReadsSlowly(t *testing.T) {
 				<-time.After(time.Second)
 				slow.hangUp()
 				tells(t, s.settled(s.only().JobID), c.want)
-			}, func(c *node.Config) { c.MemoryLimitMB = 0 })
-		})
+			}, memory)
+		}))
 	}
+}
+
+// everyMemory runs a test without a limit of the memory, and with one that leaves it to one answer at a time.
+func everyMemory(test func(t *testing.T, memory func(*node.Config))) func(*testing.T) {
+	return func(t *testing.T) {
+		for name, memory := range map[string]func(*node.Config){"free": func(c *node.Config) { c.MemoryLimitMB = 0 }, "narrow": narrow} {
+			t.Run(name, func(t *testing.T) { test(t, memory) })
+		}
+	}
+}
+
+// chunked is an answer of unknown length, for which a node takes the room of the largest one while it reads.
+func chunked(body string) nodetest.Reply {
+	return nodetest.Raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body))
+}
+
+// A caller who reads slowly takes no memory from other targets' answers, and who reads for too long has his result by
+// webhook.
+func TestASlowCallerHoldsUpNobody(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(chunked(strings.Repeat("x", 3<<20)))
+		slow := s.dial(s.node, callOf(s.submission()))
+		slow.read(100_000)
+		other := s.Target("other.test")
+		other.Reply(chunked(strings.Repeat("y", 2<<20)))
+		if j := s.get(s.only().JobID); j.Status != "completed" {
+			t.Errorf("the call went %s", story(j))
+		}
+		start := time.Now()
+		tells(t, s.settled(s.submit(to(other.URL("/")))), "completed 200: 200; delivered after 1")
+		if r := s.call(to(other.URL("/"))); len(r.body) != 2<<20 {
+			t.Errorf("answered %d bytes", len(r.body))
+		}
+		if took := time.Since(start); took > 10*time.Second || len(other.Requests()) != 2 {
+			t.Errorf("it took %v and %d calls", took, len(other.Requests()))
+		}
+		if n := s.node.Gauge("aquifer_proxy_relay_bytes"); n < 3<<20 {
+			t.Errorf("%v bytes are held for the slow caller", n)
+		}
+		for range 40 {
+			<-time.After(9 * time.Second)
+			if _, err := slow.Read(make([]byte, 70_000)); err != nil {
+				break
+			}
+		}
+		if n := s.node.Gauge("aquifer_proxy_relay_bytes"); n != 0 {
+			t.Errorf("%v bytes are held after 6 minutes", n)
+		}
+		slow.hangUp()
+	}, narrow)
 }
 
 // Callers hang up after whatever byte of an answer, or of the stream of a queued call: nothing of them stays behind, and

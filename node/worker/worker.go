@@ -184,6 +184,7 @@ func (w *Worker) send(ctx context.Context, t *queue.Turn, s job.Snapshot, direct
 		c.Timeout = w.DirectTimeout
 	}
 	out, sig := w.Sender.Do(ctx, c)
+	dispatch.LeaseOf(ctx).Keep(int64(cap(out.Body))) // its length is known now
 	if direct && sig.Status != 0 {
 		sig.Overload = pace.ReadOverload(out.Status, out.Header, out.StartedAt.Add(out.Took))
 	}
