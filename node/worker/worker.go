@@ -107,6 +107,7 @@ func (w *Worker) turn(ctx context.Context, t *queue.Turn, direct *Answer) queue.
 	if ctx.Err() != nil {
 		return queue.Waits
 	}
+	next.Direct = next.Direct || direct != nil
 	if err := w.begin(ctx, t.Entry, next); err != nil {
 		return w.leave("begin", err)
 	}
