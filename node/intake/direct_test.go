@@ -21,8 +21,8 @@ func (tr *tries) Run(_ context.Context, t *queue.Turn) queue.Verdict {
 	return queue.Waits
 }
 
-// turning has turns start until the test ends, past the queue: those in it end at once.
-func (r *rig) turning() {
+// turning has turns start until the test ends or stop is called, past the queue: those in it end at once.
+func (r *rig) turning() (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error)
 	go func() { done <- r.calls.Run(ctx) }()
@@ -31,6 +31,10 @@ func (r *rig) turning() {
 		r.ok(<-done)
 	})
 	synctest.Wait()
+	return func() {
+		cancel()
+		synctest.Wait()
+	}
 }
 
 // A job that may go past the queue is stored, told of, and then has its turn. Those who share the queue are not asked.
@@ -89,6 +93,29 @@ func TestATurnPastTheQueueThatIsNotNeeded(t *testing.T) {
 			t.Errorf("left %+v, begun %v, %d bytes", n, begun, r.bytes)
 		}
 	})
+}
+
+// When the node stops as a job is stored, its turn past the queue does not begin: it waits for the next process, unless it was
+// for that turn alone. Then it is refused, and its key is free in the region.
+func TestATurnPastTheQueueThatComesTooLate(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			others := &region{}
+			r := newRig(t, others.in)
+			stop := r.turning()
+			r.intake.Store = hooked{Store: r.Store, insert: func(context.Context) error { stop(); return nil }}
+			var begun tries
+			got, err := r.intake.Submit(t.Context(), intake.Submission{Request: request("u", "k"), Direct: &begun, DirectOnly: only})
+			if got.Direct || len(begun) != 0 || errors.Is(err, intake.ErrNotDirect) != only || !only && err != nil {
+				t.Errorf("%+v, %v, begun %v", got, err, begun)
+			}
+			if only {
+				others.hears(t, "claim k", "abandon k")
+			} else {
+				others.hears(t, "claim k", "stored k")
+			}
+		})
+	}
 }
 
 // Nobody is told of a job that may leave no trace until it is known whether it does.

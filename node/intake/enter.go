@@ -33,7 +33,8 @@ func (in *Intake) enter(s Submission, j *job.Job) (*queue.Place, Load, error) {
 	return place, load, err
 }
 
-// ErrNotDirect is the error of a submission that is for a turn past the queue alone, and cannot have one now.
+// ErrNotDirect is the error of a submission that is for a turn past the queue alone, and cannot have one now. It leaves no
+// trace, or if it was stored when the node stopped, one that the next process takes away.
 var ErrNotDirect = errors.New("intake: no turn past the queue now")
 
 // send has a stored job take its turn, and reports whether it is one past the queue.

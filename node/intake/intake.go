@@ -204,6 +204,9 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 		return Receipt{}, in.full.note(err)
 	case done.Holder != nil:
 		return in.duplicate(ctx, s.Request, *done.Holder)
+	case j.DirectOnly && !direct:
+		in.Void(ctx, j)
+		return Receipt{}, ErrNotDirect
 	}
 	in.full.ends()
 	return Receipt{

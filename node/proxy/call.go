@@ -123,7 +123,7 @@ func (c *call) why() (Reason, int) {
 	switch {
 	case !a.Tried && c.job.Expired(time.Now()):
 		return DeadlineExceeded, 0
-	case !a.Tried, a.Class == "" && a.Status/100 == http.StatusOK/100: // the node could not begin it, or not record its end
+	case !a.Recorded: // the node could not begin it, or not record its end
 		return Degraded, 0
 	case a.Class != "":
 		return Unreachable, 0

@@ -121,6 +121,7 @@ func (p *Proxy) Try(ctx context.Context, s intake.Submission) (Result, error) {
 	got, err := p.Intake.Submit(ctx, s)
 	switch {
 	case errors.Is(err, intake.ErrNotDirect):
+		c.abandon()
 		return Result{}, &NotDirectError{Reason: why}
 	case err != nil, got.Duplicate:
 		c.abandon()

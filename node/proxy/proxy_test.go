@@ -43,6 +43,7 @@ type rig struct {
 	receipt intake.Receipt
 	err     error
 	direct  bool
+	stored  bool // also what is refused
 	seen    intake.Submission
 	voided  []job.ID
 
@@ -69,6 +70,9 @@ func newRig(t *testing.T) *rig {
 func (r *rig) Submit(_ context.Context, s intake.Submission) (intake.Receipt, error) {
 	r.seen = s
 	got := r.receipt
+	if r.stored {
+		s.Stored(testID)
+	}
 	if r.err != nil || got.Duplicate {
 		return got, r.err
 	}
@@ -144,6 +148,10 @@ func TestCallsThatAreNotTaken(t *testing.T) {
 		if _, err := r.try(); !errors.As(err, &notDirect) || notDirect.Reason != proxy.Degraded {
 			t.Errorf("no turn past the queue: %v", err)
 		}
+		r.stored = true // and then the node stopped
+		if _, err := r.try(func(s *intake.Submission) { s.DirectOnly = true }); !errors.As(err, &notDirect) || r.hub.Listening(testID) {
+			t.Errorf("no turn after all: %v", err)
+		}
 		r.err, r.receipt.Duplicate = nil, true
 		if got, err := r.try(); err != nil || !got.Duplicate || got.Live != nil || got.Reason != "" {
 			t.Errorf("a known key: %+v, %v", got, err)
@@ -178,12 +186,13 @@ func TestWhatAnAttemptMeans(t *testing.T) {
 		reason proxy.Reason
 		status int
 	}{
-		"overloaded":  {worker.Answer{Outcome: outcome(503, nil, ""), Tried: true}, proxy.Overloaded, 503},
-		"unreachable": {worker.Answer{Outcome: dispatch.Outcome{Class: job.Timeout}, Tried: true}, proxy.Unreachable, 0},
-		"cut off":     {worker.Answer{Outcome: dispatch.Outcome{Class: job.ResponseTruncated, Status: 200}, Tried: true}, proxy.Unreachable, 0},
-		"not begun":   {worker.Answer{}, proxy.Degraded, 0},
-		"unrecorded":  {worker.Answer{Outcome: outcome(200, nil, "x"), Tried: true}, proxy.Degraded, 0},
-		"too large":   {worker.Answer{Outcome: dispatch.Outcome{Status: 200, Truncated: true}, Tried: true, Completed: true}, "", 0},
+		"overloaded":         {worker.Answer{Outcome: outcome(503, nil, ""), Tried: true, Recorded: true}, proxy.Overloaded, 503},
+		"unreachable":        {worker.Answer{Outcome: dispatch.Outcome{Class: job.Timeout}, Tried: true, Recorded: true}, proxy.Unreachable, 0},
+		"cut off":            {worker.Answer{Outcome: dispatch.Outcome{Class: job.ResponseTruncated, Status: 200}, Tried: true, Recorded: true}, proxy.Unreachable, 0},
+		"not begun":          {worker.Answer{}, proxy.Degraded, 0},
+		"unrecorded":         {worker.Answer{Outcome: outcome(404, nil, "x"), Tried: true}, proxy.Degraded, 0},
+		"failed, unrecorded": {worker.Answer{Outcome: dispatch.Outcome{Class: job.Timeout}, Tried: true}, proxy.Degraded, 0},
+		"too large":          {worker.Answer{Outcome: dispatch.Outcome{Status: 200, Truncated: true}, Tried: true, Recorded: true, Completed: true}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -210,7 +219,7 @@ func TestWhatAnAttemptMeans(t *testing.T) {
 // apart from where others are read, and the delivery is saved.
 func TestARelay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.answer = worker.Answer{Tried: true, Completed: true, Outcome: outcome(418, http.Header{
+		r.answer = worker.Answer{Tried: true, Recorded: true, Completed: true, Outcome: outcome(418, http.Header{
 			"X-Own": {"a", "b"}, "Connection": {"X-Hop, close"}, "X-Hop": {"1"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"3"},
 			"Proxy-Authenticate": {"x"},
 		}, large)}
@@ -239,7 +248,7 @@ func TestARelay(t *testing.T) {
 func TestRelaysShareARoom(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		answer := func(body string) proxy.Result {
-			r.answer = worker.Answer{Tried: true, Completed: true, Outcome: outcome(200, nil, body)}
+			r.answer = worker.Answer{Tried: true, Recorded: true, Completed: true, Outcome: outcome(200, nil, body)}
 			got, err := r.try()
 			if err != nil {
 				t.Fatal(err)
@@ -270,7 +279,7 @@ func TestCallersWhoLeave(t *testing.T) {
 	}{"during the attempt": {500 * time.Millisecond, false}, "at its end": {time.Second, false}, "during the answer": {time.Minute, true}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
-				r.answer = worker.Answer{Tried: true, Completed: true, Outcome: outcome(200, nil, "abc")}
+				r.answer = worker.Answer{Tried: true, Recorded: true, Completed: true, Outcome: outcome(200, nil, "abc")}
 				confirmed := make(chan bool, 1)
 				r.end = func(ok bool) { confirmed <- ok }
 				got, err := r.tryFor(c.patience)
@@ -293,8 +302,8 @@ func TestCallersWhoLeave(t *testing.T) {
 func TestCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for _, a := range []worker.Answer{
-			{Tried: true, Completed: true, Outcome: outcome(200, nil, "")}, {Tried: true, Outcome: outcome(429, nil, "")},
-			{Tried: true, Outcome: dispatch.Outcome{Class: job.DNS}}, {},
+			{Tried: true, Recorded: true, Completed: true, Outcome: outcome(200, nil, "")}, {Tried: true, Recorded: true, Outcome: outcome(429, nil, "")},
+			{Tried: true, Recorded: true, Outcome: dispatch.Outcome{Class: job.DNS}}, {},
 		} {
 			r.answer = a
 			if got, err := r.try(); err != nil {

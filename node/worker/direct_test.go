@@ -65,7 +65,7 @@ func TestWhatADirectAnswerMeans(t *testing.T) {
 				r := run(t, options{target: &target{script: answers(c.first, answer(200))}})
 				time.Sleep(time.Millisecond)
 				id, a := r.direct(request("u", "k", retries(0)))
-				if a.Completed != c.completed || !a.Tried || a.Status != c.first.Status || a.Class != c.first.Class {
+				if a.Completed != c.completed || !a.Tried || !a.Recorded || a.Status != c.first.Status || a.Class != c.first.Class {
 					t.Errorf("%+v", a)
 				}
 				v, _, _ := r.calls.View("http://target.test", 0)
