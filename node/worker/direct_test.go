@@ -6,10 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/aquifer-fleet/aquifer/node/dispatch"
 	"github.com/aquifer-fleet/aquifer/node/egress"
 	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/metrictest"
 	"github.com/aquifer-fleet/aquifer/node/pace"
 	"github.com/aquifer-fleet/aquifer/node/queue"
 	"github.com/aquifer-fleet/aquifer/node/worker"
@@ -155,6 +158,31 @@ func TestAVoidJob(t *testing.T) {
 		if n := len(r.receiver.got(id)); n != 1 || ended != 1 {
 			t.Errorf("%d deliveries, told of %d ends", n, ended)
 		}
+	})
+}
+
+// What was taken to read an answer of unknown length is given back down to what it has.
+func TestAnAnswerKeepsTheRoomThatItNeeds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		short := answer(200)
+		short.Body = []byte("short")
+		r := run(t, options{target: &target{script: func(ctx context.Context, _ sent) dispatch.Outcome {
+			room := dispatch.LeaseOf(ctx)
+			if err := room.Take(ctx, 1<<20); err != nil {
+				t.Error(err)
+			}
+			return short
+		}}})
+		lease := dispatch.NewRoom(0, registry).Lease(r.attempts)
+		defer lease.End()
+		time.Sleep(time.Millisecond)
+		r.attempts = lease
+		r.direct(request("u", "k"))
+		if n := metrictest.Value(t, registry, "aquifer_large_bodies_bytes"); n != float64(cap(short.Body)) {
+			t.Errorf("%v bytes are held", n)
+		}
+		r.settled()
 	})
 }
 
