@@ -45,6 +45,13 @@ func (a *admission) AdmitJoined(l queue.Load) (pressure float64, err error) {
 	return b.Pressure(), a.Refuse(refused)
 }
 
+// AdmitDirect is intake.Admission. What fails past the queue joins it, all at once if the target breaks: it must be no more
+// than that takes.
+func (a *admission) AdmitDirect(l queue.Load) bool {
+	b := a.backlog(l)
+	return b.Budget <= 0 || b.Target <= b.Budget
+}
+
 // tightens tells that a target has asked for a lower bound than the configured one: when that ends there may be room.
 func (a *admission) tightens(l queue.Load) bool {
 	asked := l.MaxBacklog.Value

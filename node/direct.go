@@ -9,11 +9,11 @@ import (
 )
 
 // newProxy returns what tries calls past the queue. Their attempts are cut when those of the queue are, and their answers
-// find room where those do.
+// find room where those do; those that are being relayed have their own.
 func (n *Node) newProxy(p *parts, in *intake.Intake) *proxy.Proxy {
 	return proxy.New(proxy.Config{
 		Intake: in, Worker: p.caller.worker, Hub: p.hub, Attempts: p.caller.ctx, Room: p.caller.room, Load: p.admission.load,
-		Registerer: n.deps.Registry,
+		RelayBytes: n.MemoryLimit() / partForRelays, Registerer: n.deps.Registry,
 	})
 }
 

@@ -16,9 +16,10 @@ import (
 
 // The parts of the memory limit that large bodies may have. An answer is held once while it is read, and
 // again in the batch that records it; the payload of a delivery also as text and in the JSON that is
-// sent.
+// sent. An answer that the caller of a call is reading is held once.
 const (
 	partForAnswers  = 8
+	partForRelays   = 16
 	partForPayloads = 16
 )
 

@@ -42,6 +42,17 @@ func TestReferenceIsGenerated(t *testing.T) {
 	}
 }
 
+// Options are called by their names also in running text.
+func TestReferenceNamesOptionsThatExist(t *testing.T) {
+	option := regexp.MustCompile(`AQUIFER_[A-Z_]*[A-Z]`)
+	known := option.FindAllString(Reference(), -1)
+	for _, name := range option.FindAllString(readReadme(t), -1) {
+		if !slices.Contains(known, name) {
+			t.Errorf("there is no option %s", name)
+		}
+	}
+}
+
 func readReadme(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("README.md")

@@ -64,7 +64,7 @@ func (r *recovery) interrupt(ctx context.Context, i store.Interrupted) error {
 		return err
 	}
 	next := s.State.Interrupt(job.Attempt{Number: i.Attempt, StartedAt: i.StartedAt})
-	if next.Crashes < worker.MaxCrashes && next.Tried < s.Job.AttemptsAllowed() {
+	if next.Crashes < worker.MaxCrashes && next.Tried < s.Job.AttemptsAllowed(next) {
 		return r.store.Record(ctx, s.Job.ID, next)
 	}
 	end, ok := next.Finish(job.End{

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/fault"
@@ -13,6 +14,10 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/proxy"
 )
+
+// relayLife is how long a client may take for a whole answer: 16 MiB come at 56 kB/s. One that takes longer has its result
+// by webhook.
+const relayLife = 5 * time.Minute
 
 // proxy answers with what the target has answered, or tells what happens to the call.
 func (f *face) proxy(w http.ResponseWriter, r *http.Request) int {
@@ -108,6 +113,7 @@ func (f *face) relay(w http.ResponseWriter, r *http.Request, id job.ID, a *proxy
 	}
 	w.WriteHeader(a.Status)
 	out := newWriter(w, r)
+	out.end = time.Now().Add(relayLife)
 	// A client that does not get the whole answer sees that by the length.
 	delivered := out.send(a.Body) == nil && out.taken(r.Context())
 	if delivered {

@@ -29,6 +29,7 @@ type writer struct {
 	rc    *http.ResponseController
 	conn  *socket.Socket
 	wrote time.Time // the last time that something went out
+	end   time.Time // when the whole has to be out; zero: no bound
 }
 
 func newWriter(w http.ResponseWriter, r *http.Request) writer {
@@ -100,7 +101,11 @@ func (s *writer) send(b []byte) error {
 // write writes in pieces that have a deadline each.
 func (s *writer) write(b []byte) error {
 	for piece := range slices.Chunk(b, pieceSize) {
-		s.deadline(time.Now().Add(writeTimeout))
+		by := time.Now().Add(writeTimeout)
+		if !s.end.IsZero() {
+			by = earliest(by, s.end)
+		}
+		s.deadline(by)
 		if _, err := s.w.Write(piece); err != nil {
 			return err
 		}

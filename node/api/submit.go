@@ -83,9 +83,24 @@ func (f *face) submission(w http.ResponseWriter, r *http.Request, body *[]byte) 
 			return s, err
 		}
 	}
-	s.DirectOnly = draft.DirectOnly() && (f.Internal == nil || f.Internal(r))
+	if s.DirectOnly, err = f.directOnly(r, draft, body); err != nil {
+		return s, err
+	}
 	s.Request, err = draft.Request(f.Rules)
 	return s, err
+}
+
+// directOnly reports whether a draft asks for that and may. If it may not, it is taken out of the body: another node, to
+// which this one vouches for the body, would believe it.
+func (f *face) directOnly(r *http.Request, draft *job.Draft, body *[]byte) (bool, error) {
+	if !draft.DirectOnly() || f.Internal == nil || f.Internal(r) {
+		return draft.DirectOnly(), nil
+	}
+	rest, err := job.WithoutDirectOnly(*body)
+	if err == nil {
+		*body = append((*body)[:0], rest...) // it fits: its memory is what was reserved
+	}
+	return false, err
 }
 
 // draft reads a request without judging it.

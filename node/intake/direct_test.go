@@ -10,6 +10,7 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/pace"
 	"github.com/aquifer-fleet/aquifer/node/queue"
 )
 
@@ -21,8 +22,8 @@ func (tr *tries) Run(_ context.Context, t *queue.Turn) queue.Verdict {
 	return queue.Waits
 }
 
-// turning has turns start until the test ends, past the queue: those in it end at once.
-func (r *rig) turning() {
+// turning has turns start until the test ends or stop is called, past the queue: those in it end at once.
+func (r *rig) turning() (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error)
 	go func() { done <- r.calls.Run(ctx) }()
@@ -31,14 +32,17 @@ func (r *rig) turning() {
 		r.ok(<-done)
 	})
 	synctest.Wait()
+	return func() {
+		cancel()
+		synctest.Wait()
+	}
 }
 
-// A job that may go past the queue is stored, told of, and then has its turn. Those who share the queue are not asked.
+// A job that may go past the queue is stored, told of, and then has its turn.
 func TestAJobGoesPastTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.turning()
-		r.userRefusals = map[string]error{"u": fault.New(fault.Overloaded, "too many deliveries")}
 		r.budget = 1
 		var begun tries
 		var stored []job.ID
@@ -73,6 +77,51 @@ func TestAJobGoesPastTheQueue(t *testing.T) {
 	})
 }
 
+// Past the queue there may be as much work as in it: what fails there joins it. And who may hand in nothing more may not do so
+// there either.
+func TestTurnsPastTheQueueAreAdmitted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.turning()
+		r.budget, r.userRefusals = 2, map[string]error{"owing": fault.New(fault.Overloaded, "too many deliveries")}
+		ends := make(chan queue.Verdict)
+		defer close(ends)
+		submit := func(user, key string, only bool) (intake.Receipt, error) {
+			return r.intake.Submit(t.Context(), intake.Submission{Request: request(user, key), Direct: held(ends), DirectOnly: only})
+		}
+		if got, err := submit("owing", "k", false); !fault.Is(err, fault.Overloaded) {
+			t.Errorf("one who owes: %+v, %v", got, err)
+		}
+		for _, key := range []string{"a", "b"} {
+			if got, err := submit("u", key, false); err != nil || !got.Direct {
+				t.Errorf("%s: %+v, %v", key, got, err)
+			}
+		}
+		if got, err := submit("u", "c", false); !fault.Is(err, fault.Overloaded) {
+			t.Errorf("beyond the budget: %+v, %v", got, err)
+		}
+		if got, err := submit("u", "c", true); !errors.Is(err, intake.ErrNotDirect) {
+			t.Errorf("beyond the budget, alone: %+v, %v", got, err)
+		}
+		if n := r.calls.Stats(); n.Backlog != 2 || n.InFlight != 2 {
+			t.Errorf("%+v", n)
+		}
+		ends <- queue.Ended
+		synctest.Wait()
+		if got, err := submit("u", "c", true); err != nil || !got.Direct {
+			t.Errorf("when one has ended: %+v, %v", got, err)
+		}
+	})
+}
+
+// held has turns last until it says how they end.
+type held chan queue.Verdict
+
+func (h held) Run(_ context.Context, t *queue.Turn) queue.Verdict {
+	defer t.Release(pace.Signal{})
+	return <-h
+}
+
 // A turn past the queue that was reserved for a key that turns out to be taken, or for a job that cannot be stored, is given
 // back.
 func TestATurnPastTheQueueThatIsNotNeeded(t *testing.T) {
@@ -89,6 +138,29 @@ func TestATurnPastTheQueueThatIsNotNeeded(t *testing.T) {
 			t.Errorf("left %+v, begun %v, %d bytes", n, begun, r.bytes)
 		}
 	})
+}
+
+// When the node stops as a job is stored, its turn past the queue does not begin: it waits for the next process, unless it was
+// for that turn alone. Then it is refused, and its key is free in the region.
+func TestATurnPastTheQueueThatComesTooLate(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			others := &region{}
+			r := newRig(t, others.in)
+			stop := r.turning()
+			r.intake.Store = hooked{Store: r.Store, insert: func(context.Context) error { stop(); return nil }}
+			var begun tries
+			got, err := r.intake.Submit(t.Context(), intake.Submission{Request: request("u", "k"), Direct: &begun, DirectOnly: only})
+			if got.Direct || len(begun) != 0 || errors.Is(err, intake.ErrNotDirect) != only || !only && err != nil {
+				t.Errorf("%+v, %v, begun %v", got, err, begun)
+			}
+			if only {
+				others.hears(t, "claim k", "abandon k")
+			} else {
+				others.hears(t, "claim k", "stored k")
+			}
+		})
+	}
 }
 
 // Nobody is told of a job that may leave no trace until it is known whether it does.

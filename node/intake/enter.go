@@ -9,20 +9,17 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/queue"
 )
 
-// enter reserves the place of a new job, past the queue or in it. Only a job that waits in the queue has to be let in by
-// those who share it.
+// enter reserves the place of a new job, past the queue or in it. One for which there is no more room past the queue has to
+// be let in by those who share that.
 func (in *Intake) enter(s Submission, j *job.Job) (*queue.Place, Load, error) {
-	if s.Direct != nil {
-		if place := in.Calls.Direct(j.Lane(), j.ID); place != nil {
-			j.Direct, j.DirectOnly = true, s.DirectOnly
-			return place, Load{}, nil
-		}
+	if err := in.Admission.AdmitUser(s.Request); err != nil {
+		return nil, Load{}, err
+	}
+	if place := in.past(s, j); place != nil {
+		return place, Load{}, nil
 	}
 	if s.DirectOnly {
 		return nil, Load{}, ErrNotDirect
-	}
-	if err := in.Admission.AdmitUser(s.Request); err != nil {
-		return nil, Load{}, err
 	}
 	place, joined := in.Calls.Join(j.Lane(), j.ID)
 	load := Load{ActiveQueues: joined.ActiveLanes, UpstreamBacklog: joined.TargetBacklog, QueueBacklog: joined.LaneBacklog}
@@ -33,7 +30,25 @@ func (in *Intake) enter(s Submission, j *job.Job) (*queue.Place, Load, error) {
 	return place, load, err
 }
 
-// ErrNotDirect is the error of a submission that is for a turn past the queue alone, and cannot have one now.
+// past reserves a turn past the queue; nil: there is none.
+func (in *Intake) past(s Submission, j *job.Job) *queue.Place {
+	if s.Direct == nil {
+		return nil
+	}
+	place, load := in.Calls.Direct(j.Lane(), j.ID)
+	if place == nil {
+		return nil
+	}
+	if !in.Admission.AdmitDirect(load) {
+		place.Cancel()
+		return nil
+	}
+	j.Direct, j.DirectOnly = true, s.DirectOnly
+	return place
+}
+
+// ErrNotDirect is the error of a submission that is for a turn past the queue alone, and cannot have one now. It leaves no
+// trace, or if it was stored when the node stopped, one that the next process takes away.
 var ErrNotDirect = errors.New("intake: no turn past the queue now")
 
 // send has a stored job take its turn, and reports whether it is one past the queue.

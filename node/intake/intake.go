@@ -29,8 +29,8 @@ type Store interface {
 type Calls interface {
 	// Join counts a job that is about to be stored, and returns the load with it.
 	Join(lane job.Lane, id job.ID) (*queue.Place, queue.Load)
-	// Direct reserves a turn past the queue; nil: there is none now.
-	Direct(lane job.Lane, id job.ID) *queue.Place
+	// Direct reserves a turn past the queue, and returns the load with it; nil: there is none now.
+	Direct(lane job.Lane, id job.ID) (*queue.Place, queue.Load)
 }
 
 // Deliveries is the line of results that are owed. *queue.Queue is one.
@@ -47,6 +47,9 @@ type Admission interface {
 	Forgo(bytes int64)
 	// AdmitUser says whether the user of a request may hand in more.
 	AdmitUser(r *job.Request) error
+	// AdmitDirect says whether a job may have the turn past the queue that it has reserved: all that its target has to do are
+	// such turns.
+	AdmitDirect(l queue.Load) bool
 	// AdmitJoined says whether a job may stay in the queue that it has joined, and how far the target is
 	// filled, from 0 to 1.
 	AdmitJoined(l queue.Load) (pressure float64, err error)
@@ -204,6 +207,9 @@ func (in *Intake) accept(ctx context.Context, s Submission, redriveOf job.ID) (R
 		return Receipt{}, in.full.note(err)
 	case done.Holder != nil:
 		return in.duplicate(ctx, s.Request, *done.Holder)
+	case j.DirectOnly && !direct:
+		in.Void(ctx, j)
+		return Receipt{}, ErrNotDirect
 	}
 	in.full.ends()
 	return Receipt{

@@ -100,6 +100,9 @@ func (r *rig) AdmitUser(q *job.Request) error {
 	return r.userRefusals[q.UserID]
 }
 
+// AdmitDirect is intake.Admission.
+func (r *rig) AdmitDirect(l queue.Load) bool { return r.budget == 0 || l.TargetBacklog <= r.budget }
+
 // AdmitJoined is intake.Admission.
 func (r *rig) AdmitJoined(l queue.Load) (float64, error) {
 	r.mu.Lock()

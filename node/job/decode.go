@@ -88,6 +88,16 @@ func (d *Draft) UserID() string { return text(d.wire.UserID) }
 // DirectOnly reports whether the draft asks for an attempt past the queue and for nothing else.
 func (d *Draft) DirectOnly() bool { return d.wire.DirectOnly != nil && *d.wire.DirectOnly }
 
+// WithoutDirectOnly is a body that Parse has read, without what DirectOnly tells, and no longer.
+func WithoutDirectOnly(body []byte) ([]byte, error) {
+	var fields map[string]jsontext.Value
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, syntaxFault(err)
+	}
+	delete(fields, "direct_only")
+	return json.Marshal(fields)
+}
+
 // Request checks the draft. Every error is a fault of kind Invalid, as of Parse.
 func (d *Draft) Request(rules Rules) (*Request, error) {
 	r, err := d.wire.request()

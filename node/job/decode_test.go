@@ -331,6 +331,26 @@ func TestBodyRoundTrip(t *testing.T) {
 	})
 }
 
+// Without that one field a body asks for the same, and is no longer.
+func TestWithoutDirectOnly(t *testing.T) {
+	body := valid(form{"direct_only": true, "body": "a\u2028<\"", "headers": form{"direct_only": "x", "X-Other": "1"}, "Direct_Only": 1})
+	rest, err := job.WithoutDirectOnly([]byte(body))
+	if err != nil || len(rest) > len(body) {
+		t.Fatalf("%s became %s, %v", body, rest, err)
+	}
+	before, err := job.Parse([]byte(body), job.Hints{})
+	after, err2 := job.Parse(rest, job.Hints{})
+	if err != nil || err2 != nil || !before.DirectOnly() || after.DirectOnly() {
+		t.Fatalf("%v, %v: %s became %s", err, err2, body, rest)
+	}
+	if a, b := decode(t, body), decode(t, string(rest)); !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v became %+v", a, b)
+	}
+	if _, err := job.WithoutDirectOnly([]byte("[]")); !fault.Is(err, fault.Invalid) {
+		t.Errorf("no object: %v", err)
+	}
+}
+
 // FuzzDecode: any bytes are a request that keeps every promise of its type, or a fault of the caller.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(valid(nil)), "", "")

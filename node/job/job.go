@@ -20,7 +20,7 @@ type Job struct {
 	Shared bool `cbor:"6,keyasint,omitzero"`
 	// Moves is how often the job was handed from one node to another.
 	Moves int `cbor:"7,keyasint,omitzero"`
-	// Direct has the first attempt go past the queue. It is not one of those that MaxRetries allows.
+	// Direct has the first attempt go past the queue, if it can begin there. State.Direct tells whether it has.
 	Direct bool `cbor:"8,keyasint,omitzero"`
 	// DirectOnly has the job end with that attempt, without a trace unless it completes.
 	DirectOnly bool `cbor:"9,keyasint,omitzero"`
@@ -43,24 +43,12 @@ func (j *Job) WebhookLane() Lane {
 // Expired reports whether the job may no longer be sent.
 func (j *Job) Expired(now time.Time) bool { return now.UnixMilli() >= j.Deadline }
 
-// AttemptsAllowed is how many attempts the job may make; math.MaxInt if only time bounds them.
-func (j *Job) AttemptsAllowed() int {
+// AttemptsAllowed is how many attempts a job in this state may make; math.MaxInt if only time bounds them.
+func (j *Job) AttemptsAllowed(s State) int {
 	if j.Request.MaxRetries < 0 {
 		return math.MaxInt
 	}
-	return j.Request.MaxRetries + 1 + j.beside()
-}
-
-// Retries is how many of so many attempts were retries. The attempt past the queue counts neither as one nor as what the
-// first one repeats.
-func (j *Job) Retries(attempts int) int { return max(attempts-1-j.beside(), 0) }
-
-// beside is how many attempts go past the queue.
-func (j *Job) beside() int {
-	if j.Direct {
-		return 1
-	}
-	return 0
+	return j.Request.MaxRetries + 1 + s.beside()
 }
 
 // Void reports whether a job that ends like this leaves no trace.

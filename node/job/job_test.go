@@ -16,8 +16,8 @@ func TestTheAttemptPastTheQueueIsNotCounted(t *testing.T) {
 	}{
 		{false, 0, 1, 1, 0}, {false, 4, 5, 5, 4}, {true, 0, 1, 2, 0}, {true, 0, 2, 2, 0}, {true, 4, 3, 6, 1}, {true, -1, 9, math.MaxInt, 7},
 	} {
-		j := job.Job{Direct: c.direct, Request: job.Request{MaxRetries: c.maxRetries}}
-		if a, r := j.AttemptsAllowed(), j.Retries(c.tried); a != c.allowed || r != c.retries {
+		j, s := job.Job{Direct: true, Request: job.Request{MaxRetries: c.maxRetries}}, job.State{Direct: c.direct, Tried: c.tried}
+		if a, r := j.AttemptsAllowed(s), s.Retries(); a != c.allowed || r != c.retries {
 			t.Errorf("%+v: %d attempts allowed, %d were retries", c, a, r)
 		}
 	}

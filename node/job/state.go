@@ -46,6 +46,8 @@ type State struct {
 	Result  *Result `cbor:"9,keyasint,omitempty"` // nil if no attempt brought an answer
 	// ExpiresAt is until when the ended job is kept, in Unix ms; 0 before the end.
 	ExpiresAt int64 `cbor:"10,keyasint,omitempty"`
+	// Direct: the first attempt went past the queue. It is none of those that Request.MaxRetries allows.
+	Direct bool `cbor:"11,keyasint,omitempty"`
 }
 
 // Phase returns the status, Queued for the zero State.
@@ -140,6 +142,18 @@ func (s State) record(a Attempt) State {
 func (s State) Open() bool {
 	n := len(s.Attempts)
 	return s.Tried > 0 && (n == 0 || s.Attempts[n-1].Number < s.Tried)
+}
+
+// Retries is how many of the attempts were retries. The attempt past the queue counts neither as one nor as what the
+// first one repeats.
+func (s State) Retries() int { return max(s.Tried-1-s.beside(), 0) }
+
+// beside is how many attempts went past the queue.
+func (s State) beside() int {
+	if s.Direct {
+		return 1
+	}
+	return 0
 }
 
 // Recorded reports whether attempt n stands among the recorded ones.

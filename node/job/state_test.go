@@ -231,7 +231,7 @@ func TestStatuses(t *testing.T) {
 func TestAttemptsAllowed(t *testing.T) {
 	for retries, want := range map[int]int{0: 1, 4: 5, 100: 101, -1: math.MaxInt} {
 		j := job.Job{Request: job.Request{MaxRetries: retries}}
-		if got := j.AttemptsAllowed(); got != want {
+		if got := j.AttemptsAllowed(job.State{}); got != want {
 			t.Errorf("%d retries allow %d attempts, want %d", retries, got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/node"
 	"github.com/aquifer-fleet/aquifer/node/client"
+	"github.com/aquifer-fleet/aquifer/node/job"
 	"github.com/aquifer-fleet/aquifer/node/nodetest"
 )
 
@@ -60,7 +61,7 @@ func TestACallerWhoReadsSlowly(t *testing.T) {
 		stays bool
 		want  string
 	}{"stays": {true, "completed 200: 200; skipped"}, "leaves": {false, "completed 200: 200; delivered after 1"}} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, everyMemory(func(t *testing.T, memory func(*node.Config)) {
 			play(t, func(t *testing.T, s *stage) {
 				const size = 3 << 20
 				s.target.Reply(nodetest.Text(strings.Repeat("x", size)))
@@ -78,9 +79,59 @@ func TestACallerWhoReadsSlowly(t *testing.T) {
 				<-time.After(time.Second)
 				slow.hangUp()
 				tells(t, s.settled(s.only().JobID), c.want)
-			}, func(c *node.Config) { c.MemoryLimitMB = 0 })
-		})
+			}, memory)
+		}))
 	}
+}
+
+// everyMemory runs a test without a limit of the memory, and with one that leaves it to one answer at a time.
+func everyMemory(test func(t *testing.T, memory func(*node.Config))) func(*testing.T) {
+	return func(t *testing.T) {
+		for name, memory := range map[string]func(*node.Config){"free": func(c *node.Config) { c.MemoryLimitMB = 0 }, "narrow": narrow} {
+			t.Run(name, func(t *testing.T) { test(t, memory) })
+		}
+	}
+}
+
+// chunked is an answer of unknown length, for which a node takes the room of the largest one while it reads.
+func chunked(body string) nodetest.Reply {
+	return nodetest.Raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body))
+}
+
+// A caller who reads slowly takes no memory from other targets' answers, and who reads for too long has his result by
+// webhook.
+func TestASlowCallerHoldsUpNobody(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.target.Reply(chunked(strings.Repeat("x", 3<<20)))
+		slow := s.dial(s.node, callOf(s.submission()))
+		slow.read(100_000)
+		other := s.Target("other.test")
+		other.Reply(chunked(strings.Repeat("y", 2<<20)))
+		if j := s.get(s.only().JobID); j.Status != "completed" {
+			t.Errorf("the call went %s", story(j))
+		}
+		start := time.Now()
+		tells(t, s.settled(s.submit(to(other.URL("/")))), "completed 200: 200; delivered after 1")
+		if r := s.call(to(other.URL("/"))); len(r.body) != 2<<20 {
+			t.Errorf("answered %d bytes", len(r.body))
+		}
+		if took := time.Since(start); took > 10*time.Second || len(other.Requests()) != 2 {
+			t.Errorf("it took %v and %d calls", took, len(other.Requests()))
+		}
+		if n := s.node.Gauge("aquifer_proxy_relay_bytes"); n < 3<<20 {
+			t.Errorf("%v bytes are held for the slow caller", n)
+		}
+		for range 40 {
+			<-time.After(9 * time.Second)
+			if _, err := slow.Read(make([]byte, 70_000)); err != nil {
+				break
+			}
+		}
+		if n := s.node.Gauge("aquifer_proxy_relay_bytes"); n != 0 {
+			t.Errorf("%v bytes are held after 6 minutes", n)
+		}
+		slow.hangUp()
+	}, narrow)
 }
 
 // Callers hang up after whatever byte of an answer, or of the stream of a queued call: nothing of them stays behind, and
@@ -154,15 +205,30 @@ func TestPC08_CallersThatHangUpAtOnce(t *testing.T) {
 	}, takes(1000, 100))
 }
 
+// mortal is a call whose node may die.
+type mortal struct {
+	name    string
+	reply   []nodetest.Reply
+	retries int
+	want    job.Status
+	// most is how often the target may be called in all if it was so often before the death, and whether the first attempt had
+	// begun.
+	most func(before int, begun bool) int
+}
+
 // A call whose node dies at whatever step runs again from the queue, once, and is not lost once its target was called.
-// Whatever was recorded before the caller had it is delivered.
+// Whatever was recorded before the caller had it is delivered. That an attempt was to go past the queue allows no other one.
 func TestKL01_DeathInEveryGapOfACall(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		reply []nodetest.Reply
-	}{
-		{"answered", []nodetest.Reply{nodetest.Text("done")}},
-		{"queued", []nodetest.Reply{nodetest.Status(503), nodetest.Text("done")}},
+	again := func(before int, _ bool) int { return before + 1 }
+	for _, c := range []mortal{
+		{"answered", []nodetest.Reply{nodetest.Text("done")}, 1, "completed", again},
+		{"queued", []nodetest.Reply{nodetest.Status(503), nodetest.Text("done")}, 1, "completed", func(before int, _ bool) int { return max(2, before+1) }},
+		{"failed", []nodetest.Reply{nodetest.Status(503)}, 0, "failed", func(_ int, begun bool) int {
+			if begun {
+				return 2
+			}
+			return 1
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -170,8 +236,7 @@ func TestKL01_DeathInEveryGapOfACall(t *testing.T) {
 			for died := true; died; gaps++ {
 				t.Run(fmt.Sprint("step ", gaps), func(t *testing.T) {
 					play(t, func(t *testing.T, s *stage) {
-						s.target.Reply(c.reply...)
-						died = dieInCall(t, s, gaps)
+						died = dieInCall(t, s, c, gaps)
 					})
 				})
 			}
@@ -183,17 +248,19 @@ func TestKL01_DeathInEveryGapOfACall(t *testing.T) {
 }
 
 // dieInCall makes a call, with a death before the n-th step. It reports whether there were so many.
-func dieInCall(t *testing.T, s *stage, n int64) bool {
+func dieInCall(t *testing.T, s *stage, c mortal, n int64) bool {
 	t.Helper()
+	s.target.Reply(c.reply...)
 	st := &steps{s: s, by: nodetest.ProcessDeath, at: n}
 	st.arm()
-	sub := s.submission(retries(1))
+	sub := s.submission(retries(c.retries))
 	whole := s.tryCall(sub)
 	<-time.After(10 * time.Second)
 	died := st.disarm()
 	if !died {
 		return false
 	}
+	before := s.calls()
 	s.node.Start()
 	s.node.WaitIdle()
 	var all []client.Job
@@ -208,13 +275,16 @@ func dieInCall(t *testing.T, s *stage, n int64) bool {
 	case len(all) == 0 && (whole || calls > 0):
 		t.Errorf("the job is lost after %d calls", calls)
 	case len(all) == 0:
-	case all[0].Status != "completed" || calls > 3:
-		t.Errorf("the job went %s after %d calls", story(all[0]), calls)
+	case all[0].Status != c.want || calls > c.most(before, st.before(all[0].Attempts[0].StartedAt)):
+		t.Errorf("the job went %s after %d calls, %d of them before the death", story(all[0]), calls, before)
 	case !whole && delivered == 0:
 		t.Error("the result has reached nobody")
 	}
 	return died
 }
+
+// before reports whether something happened before the death; at is in Unix ms.
+func (st *steps) before(at int64) bool { return at <= time.Unix(0, st.killedAt.Load()).UnixMilli() }
 
 // tryCall makes a call of a node that may die, and reports whether the whole result came.
 func (s *stage) tryCall(sub client.Submission) bool {
@@ -226,7 +296,7 @@ func (s *stage) tryCall(sub client.Submission) bool {
 	_ = c.SetReadDeadline(time.Now().Add(9 * time.Second))
 	var got strings.Builder
 	buf := make([]byte, 4096)
-	for !strings.HasSuffix(got.String(), "\r\n\r\ndone") && !strings.Contains(got.String(), `"body":"done"`) {
+	for !strings.HasSuffix(got.String(), "\r\n\r\ndone") && !strings.Contains(got.String(), `"body":"done"`) && !strings.Contains(got.String(), `"reason":"upstream returned 503","response_status":503}`) {
 		n, err := c.Read(buf)
 		got.Write(buf[:n])
 		if err != nil {

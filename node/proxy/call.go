@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aquifer-fleet/aquifer/node/dispatch"
 	"github.com/aquifer-fleet/aquifer/node/egress"
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/intake"
@@ -26,16 +25,18 @@ type call struct {
 
 	mu     sync.Mutex // guards what follows: either the caller gets the answer and all that is held for it, or he has left
 	left   bool
-	job    *job.Job
+	job    *job.Job // nil until there is an answer
 	answer worker.Answer
-	lease  *dispatch.Lease
+	relay  *Relay // nil: the answer is not to be relayed
 }
 
 // Run is queue.Runner for the turn of the call.
 func (c *call) Run(_ context.Context, t *queue.Turn) (v queue.Verdict) {
 	lease := c.proxy.Room.Lease(c.proxy.Attempts)
 	var answer worker.Answer
-	defer func() { c.finish(t, answer, lease) }()
+	// Whoever waits for room must not wait for a caller to read.
+	defer lease.End()
+	defer func() { c.finish(t, answer) }()
 	c.live.Wait() // the caller gets the answer at his own pace
 	answer, v = c.proxy.Worker.Direct(lease, t)
 	c.proxy.metrics.attempt(answer)
@@ -46,22 +47,34 @@ func (c *call) Run(_ context.Context, t *queue.Turn) (v queue.Verdict) {
 }
 
 // finish hands the answer over to the caller, if he is there.
-func (c *call) finish(t *queue.Turn, a worker.Answer, lease *dispatch.Lease) {
+func (c *call) finish(t *queue.Turn, a worker.Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.left {
-		lease.End()
 		return
 	}
-	c.job, c.answer, c.lease = t.Held.Job, a, lease
+	if a.Completed && !a.Truncated {
+		c.relay = c.proxy.relayOf(a, c.live)
+	}
+	a.Body = nil // without a relay it has no room from now on
+	c.job, c.answer = t.Held.Job, a
 	close(c.done)
+}
+
+// relayOf is the relay of an answer; nil if there is no room for it.
+func (p *Proxy) relayOf(a worker.Answer, live *events.Subscription) *Relay {
+	held, ok := p.relays.take(int64(len(a.Body)))
+	if !ok {
+		return nil
+	}
+	return &Relay{Status: a.Status, Header: relayed(a.Header), Body: a.Body, live: live, room: p.relays, held: held}
 }
 
 // leave gives up waiting, and reports whether there was no answer yet.
 func (c *call) leave() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lease != nil {
+	if c.job != nil {
 		return false
 	}
 	c.left = true
@@ -75,18 +88,18 @@ func (c *call) leave() bool {
 func (c *call) abandon() {
 	if !c.leave() {
 		c.live.Close()
-		c.lease.End()
+		if c.relay != nil {
+			c.relay.Close()
+		}
 	}
 }
 
 // result is what the caller is to be told.
 func (c *call) result(got intake.Receipt) (Result, error) {
-	a, out := c.answer, Result{Receipt: got}
-	if a.Completed && !a.Truncated {
-		out.Relay = &Relay{Status: a.Status, Header: relayed(a.Header), Body: a.Body, live: c.live, lease: c.lease}
+	a, out := c.answer, Result{Receipt: got, Relay: c.relay}
+	if out.Relay != nil {
 		return out, nil
 	}
-	c.lease.End()
 	if !a.Completed {
 		out.Reason, out.UpstreamStatus = c.why()
 	}
@@ -110,7 +123,7 @@ func (c *call) why() (Reason, int) {
 	switch {
 	case !a.Tried && c.job.Expired(time.Now()):
 		return DeadlineExceeded, 0
-	case !a.Tried, a.Class == "" && a.Status/100 == http.StatusOK/100: // the node could not begin it, or not record its end
+	case !a.Recorded: // the node could not begin it, or not record its end
 		return Degraded, 0
 	case a.Class != "":
 		return Unreachable, 0

@@ -8,7 +8,10 @@ import (
 )
 
 // metrics counts calls. The labels are closed sets.
-type metrics struct{ attempts, fallbacks *prometheus.CounterVec }
+type metrics struct {
+	attempts, fallbacks *prometheus.CounterVec
+	relaying            prometheus.Gauge
+}
 
 // The outcomes of attempts.
 const (
@@ -29,6 +32,10 @@ func newMetrics(r prometheus.Registerer) metrics {
 			Name: "aquifer_proxy_fallbacks_total",
 			Help: "Calls whose caller was sent to the stream of a queued job, by reason.",
 		}, []string{"reason"}),
+		relaying: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "aquifer_proxy_relay_bytes",
+			Help: "Memory set aside for answers of more than 64 KiB that callers are reading.",
+		}),
 	}
 	for _, outcome := range [...]string{outcomeCompleted, outcomeOverloaded, outcomeUnreachable, outcomeUntried} {
 		m.attempts.WithLabelValues(outcome)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,8 +40,10 @@ type Config struct {
 	Hub    Hub
 	// Attempts is the context of all attempts: it ends when those that are open are to be cut.
 	Attempts context.Context
-	// Room is where answers find room until they are relayed.
+	// Room is where answers find room until they are recorded.
 	Room *dispatch.Room
+	// RelayBytes is how much memory the answers may have that callers are reading; 0 for no limit.
+	RelayBytes int64
 	// Load is how full a target's queue is, as one who waits in a lane of it sees it.
 	Load func(l job.Lane) intake.Load
 	// Registerer takes the metrics; nil for none.
@@ -53,10 +54,14 @@ type Config struct {
 type Proxy struct {
 	Config
 	metrics metrics
+	relays  *relays
 }
 
 // New returns a proxy.
-func New(c Config) *Proxy { return &Proxy{Config: c, metrics: newMetrics(c.Registerer)} }
+func New(c Config) *Proxy {
+	m := newMetrics(c.Registerer)
+	return &Proxy{Config: c, metrics: m, relays: newRelays(c.RelayBytes, m.relaying)}
+}
 
 // Reason says why a call joins its target's queue. The set is closed.
 type Reason string
@@ -78,7 +83,8 @@ type Result struct {
 	// Relay is the target's answer, which the caller is to get; nil: what happens to the job is to be told. Its holder
 	// closes it.
 	Relay *Relay
-	// Reason is why the job has joined the queue; empty if it has not: its key was known, or its answer is too large to be relayed.
+	// Reason is why the job has joined the queue; empty if it has not: its key was known, or its answer is too large to be relayed,
+	// by itself or beside the others that are.
 	Reason Reason
 	// UpstreamStatus is what the target has answered; 0 if that was not the reason.
 	UpstreamStatus int
@@ -115,6 +121,7 @@ func (p *Proxy) Try(ctx context.Context, s intake.Submission) (Result, error) {
 	got, err := p.Intake.Submit(ctx, s)
 	switch {
 	case errors.Is(err, intake.ErrNotDirect):
+		c.abandon()
 		return Result{}, &NotDirectError{Reason: why}
 	case err != nil, got.Duplicate:
 		c.abandon()
@@ -131,32 +138,4 @@ func (p *Proxy) Try(ctx context.Context, s intake.Submission) (Result, error) {
 		}
 	}
 	return c.result(got)
-}
-
-// Relay is a target's answer for the caller of a call.
-type Relay struct {
-	Status int
-	// Header is the target's, without what belongs to one connection.
-	Header http.Header
-	Body   []byte
-
-	live  *events.Subscription
-	lease *dispatch.Lease
-}
-
-// Delivered says that the caller has the whole answer: it was written and flushed while he was there. It waits until the
-// end of the job, which is recorded, is told: before that nobody asks whether it is delivered.
-func (r *Relay) Delivered(ctx context.Context) {
-	for {
-		if e, err := r.live.Next(ctx); err != nil || e.Terminal() {
-			break
-		}
-	}
-	r.live.Confirm()
-}
-
-// Close ends what is held for the relay. A result that is not delivered by now is left to the webhook.
-func (r *Relay) Close() {
-	r.live.Close()
-	r.lease.End()
 }

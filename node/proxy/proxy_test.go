@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// large is an answer that needs room.
+var large = strings.Repeat("x", 65<<10)
+
 var testID = job.ID{0: 1, 15: 7}
 
 // rig is a proxy between an intake, a worker and a hub. It lives in a bubble.
@@ -39,6 +43,7 @@ type rig struct {
 	receipt intake.Receipt
 	err     error
 	direct  bool
+	stored  bool // also what is refused
 	seen    intake.Submission
 	voided  []job.ID
 
@@ -53,9 +58,9 @@ func newRig(t *testing.T) *rig {
 		t: t, registry: prometheus.NewRegistry(), receipt: intake.Receipt{ID: testID, Status: job.Queued}, direct: true, took: time.Second,
 	}
 	r.hub = events.New(events.Config{Wait: 2 * time.Second, Registerer: r.registry})
-	r.room = dispatch.NewRoom(1000, r.registry)
+	r.room = dispatch.NewRoom(1<<20, r.registry)
 	r.Proxy = proxy.New(proxy.Config{
-		Intake: r, Worker: r, Hub: r.hub, Attempts: t.Context(), Room: r.room, Registerer: r.registry,
+		Intake: r, Worker: r, Hub: r.hub, Attempts: t.Context(), Room: r.room, RelayBytes: int64(len(large)), Registerer: r.registry,
 		Load: func(job.Lane) intake.Load { return intake.Load{QueueBacklog: 5} },
 	})
 	return r
@@ -65,6 +70,9 @@ func newRig(t *testing.T) *rig {
 func (r *rig) Submit(_ context.Context, s intake.Submission) (intake.Receipt, error) {
 	r.seen = s
 	got := r.receipt
+	if r.stored {
+		s.Stored(testID)
+	}
 	if r.err != nil || got.Duplicate {
 		return got, r.err
 	}
@@ -112,7 +120,7 @@ func (r *rig) tryFor(patience time.Duration, edit ...func(*intake.Submission)) (
 func (r *rig) clean() {
 	r.t.Helper()
 	synctest.Wait()
-	for _, gauge := range []string{"aquifer_event_subscriptions", "aquifer_large_bodies_bytes"} {
+	for _, gauge := range []string{"aquifer_event_subscriptions", "aquifer_large_bodies_bytes", "aquifer_proxy_relay_bytes"} {
 		if n := metrictest.Value(r.t, r.registry, gauge); n != 0 {
 			r.t.Errorf("%s is %v", gauge, n)
 		}
@@ -139,6 +147,10 @@ func TestCallsThatAreNotTaken(t *testing.T) {
 		var notDirect *proxy.NotDirectError
 		if _, err := r.try(); !errors.As(err, &notDirect) || notDirect.Reason != proxy.Degraded {
 			t.Errorf("no turn past the queue: %v", err)
+		}
+		r.stored = true // and then the node stopped
+		if _, err := r.try(func(s *intake.Submission) { s.DirectOnly = true }); !errors.As(err, &notDirect) || r.hub.Listening(testID) {
+			t.Errorf("no turn after all: %v", err)
 		}
 		r.err, r.receipt.Duplicate = nil, true
 		if got, err := r.try(); err != nil || !got.Duplicate || got.Live != nil || got.Reason != "" {
@@ -174,12 +186,13 @@ func TestWhatAnAttemptMeans(t *testing.T) {
 		reason proxy.Reason
 		status int
 	}{
-		"overloaded":  {worker.Answer{Outcome: outcome(503, nil, ""), Tried: true}, proxy.Overloaded, 503},
-		"unreachable": {worker.Answer{Outcome: dispatch.Outcome{Class: job.Timeout}, Tried: true}, proxy.Unreachable, 0},
-		"cut off":     {worker.Answer{Outcome: dispatch.Outcome{Class: job.ResponseTruncated, Status: 200}, Tried: true}, proxy.Unreachable, 0},
-		"not begun":   {worker.Answer{}, proxy.Degraded, 0},
-		"unrecorded":  {worker.Answer{Outcome: outcome(200, nil, "x"), Tried: true}, proxy.Degraded, 0},
-		"too large":   {worker.Answer{Outcome: dispatch.Outcome{Status: 200, Truncated: true}, Tried: true, Completed: true}, "", 0},
+		"overloaded":         {worker.Answer{Outcome: outcome(503, nil, ""), Tried: true, Recorded: true}, proxy.Overloaded, 503},
+		"unreachable":        {worker.Answer{Outcome: dispatch.Outcome{Class: job.Timeout}, Tried: true, Recorded: true}, proxy.Unreachable, 0},
+		"cut off":            {worker.Answer{Outcome: dispatch.Outcome{Class: job.ResponseTruncated, Status: 200}, Tried: true, Recorded: true}, proxy.Unreachable, 0},
+		"not begun":          {worker.Answer{}, proxy.Degraded, 0},
+		"unrecorded":         {worker.Answer{Outcome: outcome(404, nil, "x"), Tried: true}, proxy.Degraded, 0},
+		"failed, unrecorded": {worker.Answer{Outcome: dispatch.Outcome{Class: job.Timeout}, Tried: true}, proxy.Degraded, 0},
+		"too large":          {worker.Answer{Outcome: dispatch.Outcome{Status: 200, Truncated: true}, Tried: true, Recorded: true, Completed: true}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -202,29 +215,58 @@ func TestWhatAnAttemptMeans(t *testing.T) {
 	}
 }
 
-// The header goes on without what belongs to the connection. What is held for the answer is held until it is delivered, and
-// the delivery is saved.
+// The header goes on without what belongs to the connection. What is held for the answer is held until it is delivered,
+// apart from where others are read, and the delivery is saved.
 func TestARelay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.answer = worker.Answer{Tried: true, Completed: true, Outcome: outcome(418, http.Header{
+		r.answer = worker.Answer{Tried: true, Recorded: true, Completed: true, Outcome: outcome(418, http.Header{
 			"X-Own": {"a", "b"}, "Connection": {"X-Hop, close"}, "X-Hop": {"1"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"3"},
 			"Proxy-Authenticate": {"x"},
-		}, "abc")}
+		}, large)}
 		confirmed := make(chan bool, 1)
 		r.end = func(ok bool) { confirmed <- ok }
 		got, err := r.try()
-		if err != nil || got.Relay == nil || got.Relay.Status != 418 || string(got.Relay.Body) != "abc" || !reflect.DeepEqual(got.Relay.Header, http.Header{"X-Own": {"a", "b"}}) {
+		if err != nil || got.Relay == nil || got.Relay.Status != 418 || string(got.Relay.Body) != large || !reflect.DeepEqual(got.Relay.Header, http.Header{"X-Own": {"a", "b"}}) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		time.Sleep(time.Hour) // he reads slowly
-		if n := metrictest.Value(t, r.registry, "aquifer_large_bodies_bytes"); n != 3 {
-			t.Errorf("%v bytes are held", n)
+		read, relayed := metrictest.Value(t, r.registry, "aquifer_large_bodies_bytes"), metrictest.Value(t, r.registry, "aquifer_proxy_relay_bytes")
+		if read != 0 || relayed != float64(len(large)) {
+			t.Errorf("%v and %v bytes are held", read, relayed)
 		}
 		got.Relay.Delivered(t.Context())
 		if !<-confirmed {
 			t.Error("the end was not confirmed")
 		}
 		got.Relay.Close()
+		r.clean()
+	})
+}
+
+// An answer for which there is no room beside those that are being read is told of; small ones pass it, and one that is
+// larger than the whole room gets all of it.
+func TestRelaysShareARoom(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		answer := func(body string) proxy.Result {
+			r.answer = worker.Answer{Tried: true, Recorded: true, Completed: true, Outcome: outcome(200, nil, body)}
+			got, err := r.try()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		first := answer(large + large)
+		second, small := answer(large), answer("abc")
+		if first.Relay == nil || second.Relay != nil || second.Live == nil || second.Reason != "" || small.Relay == nil {
+			t.Errorf("%+v, %+v, %+v", first, second, small)
+		}
+		second.Live.Close()
+		small.Relay.Close()
+		first.Relay.Close()
+		if second = answer(large); second.Relay == nil {
+			t.Fatalf("afterwards: %+v", second)
+		}
+		second.Relay.Close()
 		r.clean()
 	})
 }
@@ -237,7 +279,7 @@ func TestCallersWhoLeave(t *testing.T) {
 	}{"during the attempt": {500 * time.Millisecond, false}, "at its end": {time.Second, false}, "during the answer": {time.Minute, true}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
-				r.answer = worker.Answer{Tried: true, Completed: true, Outcome: outcome(200, nil, "abc")}
+				r.answer = worker.Answer{Tried: true, Recorded: true, Completed: true, Outcome: outcome(200, nil, "abc")}
 				confirmed := make(chan bool, 1)
 				r.end = func(ok bool) { confirmed <- ok }
 				got, err := r.tryFor(c.patience)
@@ -260,8 +302,8 @@ func TestCallersWhoLeave(t *testing.T) {
 func TestCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for _, a := range []worker.Answer{
-			{Tried: true, Completed: true, Outcome: outcome(200, nil, "")}, {Tried: true, Outcome: outcome(429, nil, "")},
-			{Tried: true, Outcome: dispatch.Outcome{Class: job.DNS}}, {},
+			{Tried: true, Recorded: true, Completed: true, Outcome: outcome(200, nil, "")}, {Tried: true, Recorded: true, Outcome: outcome(429, nil, "")},
+			{Tried: true, Recorded: true, Outcome: dispatch.Outcome{Class: job.DNS}}, {},
 		} {
 			r.answer = a
 			if got, err := r.try(); err != nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/pace"
 )
 
-// Direct reserves a turn past the queue for work that is about to be stored, and returns nil if its target is to get none
-// now: something waits for it, its breaker is open, it is paused, or a limit that it has asked for is reached. What is
-// configured holds back no such turn, but counts it: those in the queue have to wait for it.
+// Direct reserves a turn past the queue for work that is about to be stored, and returns it with the load, or nil if its
+// target is to get none now: something waits for it, its breaker is open, it is paused, or a limit that it has asked for
+// is reached. What is configured holds back no such turn, but counts it: those in the queue have to wait for it.
 //
 // The holder of the place ends the reservation with Start or Cancel.
-func (q *Queue) Direct(l job.Lane, id job.ID) *Place {
+func (q *Queue) Direct(l job.Lane, id job.ID) (*Place, Load) {
 	t := q.lock(l.Target)
 	defer t.mu.Unlock()
 	now := time.Now()
 	if !t.passes(now) {
-		return nil
+		return nil, Load{}
 	}
 	t.pace.Budget().Take(now)
 	ln := t.lane(l.Tenant)
@@ -26,7 +26,7 @@ func (q *Queue) Direct(l job.Lane, id job.ID) *Place {
 	p.direct = true
 	t.direct++
 	q.counts.open()
-	return p
+	return p, t.load(ln)
 }
 
 // passes reports whether work may go past the queue now. Other work that does so is no reason against it.

@@ -26,7 +26,7 @@ func (h held) Run(_ context.Context, t *Turn) Verdict {
 // direct starts a turn past the queue, and reports whether there may be one.
 func (r *rig) direct(l job.Lane, run Runner) (job.Entry, bool) {
 	r.ids++
-	p := r.Direct(l, id(r.ids))
+	p, _ := r.Direct(l, id(r.ids))
 	if p == nil {
 		return job.Entry{}, false
 	}
@@ -65,10 +65,10 @@ func TestTurnsPastTheQueue(t *testing.T) {
 		if len(queued) != 0 {
 			t.Error("a job was sent while all slots were taken")
 		}
-		if r.Direct(laneOf("api", 2), id(100)) != nil {
+		if p, _ := r.Direct(laneOf("api", 2), id(100)); p != nil {
 			t.Error("a turn went past a job that waits")
 		}
-		if r.Direct(laneOf("other", 2), id(101)) == nil {
+		if p, _ := r.Direct(laneOf("other", 2), id(101)); p == nil {
 			t.Error("the queue of another target mattered")
 		}
 		for range 3 {
@@ -133,7 +133,7 @@ func TestSlotsPastTheQueueReturn(t *testing.T) {
 		stop := r.start(t)
 		synctest.Wait()
 		l := laneOf("api", 1)
-		p := r.Direct(l, id(1))
+		p, _ := r.Direct(l, id(1))
 		p.Cancel()
 		p.Cancel()
 		if p.Start(job.Entry{}, nil, nil) {
@@ -149,12 +149,12 @@ func TestSlotsPastTheQueueReturn(t *testing.T) {
 		if s := r.Stats(); s.Backlog != 1 || s.InFlight != 0 {
 			t.Errorf("with one that waits for its retry there is %+v", s)
 		}
-		if r.Direct(l, id(50)) != nil {
+		if p, _ := r.Direct(l, id(50)); p != nil {
 			t.Error("a turn went past a job that waits for its retry")
 		}
 		r.Resume(l, e.ID).Push(r.disk.insert(l, e.ID), nil)
 		r.idle(t)
-		late := r.Direct(l, id(60))
+		late, _ := r.Direct(l, id(60))
 		stop()
 		if late.Start(r.disk.insert(l, id(60)), nil, newHeld()) {
 			t.Error("a turn started although turns start no longer")

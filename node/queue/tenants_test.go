@@ -117,7 +117,7 @@ func TestTenantPastTheQueueIsToldByStoredJob(t *testing.T) {
 		stop := q.start(t)
 		ada := laneOf("x", 1)
 		synctest.Wait()
-		p := q.Direct(ada, id(1))
+		p, _ := q.Direct(ada, id(1))
 		if got := q.Unnamed(10)[ada.Tenant]; !got.IsZero() {
 			t.Errorf("job %s is to tell, which is not stored", got)
 		}

@@ -143,7 +143,7 @@ type Page struct {
 // Begin opens an attempt, Retry and Finish close it; either returns ErrStale when the attempt it
 // names (next.Tried) is not the open one. Finish without an open attempt ends a job that waits.
 type Transitions interface {
-	// Begin records that attempt next.Tried of the job starts. The record survives the death of the
+	// Begin records that attempt next.Tried of the job starts, and next.Direct. The record survives the death of the
 	// process: an attempt that was not counted could kill every process that makes it.
 	Begin(ctx context.Context, e job.Entry, next job.State, startedAt time.Time) error
 	// Retry takes the job out of its lane until next.DueAt.

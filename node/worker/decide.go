@@ -40,10 +40,10 @@ func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfte
 	switch {
 	case out.Class == "" && !out.NoRetry && !out.Retryable():
 		return p.completed(d, out)
-	case !out.Retryable() || s.State.Tried >= s.Job.AttemptsAllowed():
+	case !out.Retryable() || s.State.Tried >= s.Job.AttemptsAllowed(s.State):
 		return p.failed(d, out)
 	default:
-		return p.again(d, s, out, hint.Or(pace.Backoff(s.Job.Retries(s.State.Tried), p.BackoffMax, jitter), p.RetryAfterMax))
+		return p.again(d, s, out, hint.Or(pace.Backoff(s.State.Retries(), p.BackoffMax, jitter), p.RetryAfterMax))
 	}
 }
 

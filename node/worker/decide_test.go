@@ -319,7 +319,7 @@ func TestDecideAlwaysDecides(t *testing.T) {
 
 		if d.end == nil {
 			wait := d.retryAt.Sub(noon.Add(out.Took))
-			if wait < 0 || wait > policy.RetryAfterMax || s.Job.Expired(d.retryAt) || d.reason == "" || s.State.Tried >= s.Job.AttemptsAllowed() {
+			if wait < 0 || wait > policy.RetryAfterMax || s.Job.Expired(d.retryAt) || d.reason == "" || s.State.Tried >= s.Job.AttemptsAllowed(s.State) {
 				t.Fatalf("retry after %v because %q: %+v", wait, d.reason, d)
 			}
 			if _, ok := s.State.Retry(d.attempt, d.retryAt.UnixMilli()); !ok {

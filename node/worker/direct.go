@@ -15,6 +15,8 @@ type Answer struct {
 	dispatch.Outcome
 	// Tried: there was an attempt. Without one the Outcome is zero.
 	Tried bool
+	// Recorded: what the outcome means for the job is. Else the node stops, and the next process knows only of the attempt.
+	Recorded bool
 	// Completed: the job is recorded as completed with this outcome. Else it waits in the queue, or has failed.
 	Completed bool
 }
@@ -29,9 +31,9 @@ func (w *Worker) Direct(ctx context.Context, t *queue.Turn) (a Answer, v queue.V
 }
 
 // tell writes down how the attempt went, if somebody wants to know.
-func (a *Answer) tell(out dispatch.Outcome, completed bool) {
+func (a *Answer) tell(out dispatch.Outcome, recorded, completed bool) {
 	if a != nil {
-		*a = Answer{Outcome: out, Tried: true, Completed: completed}
+		*a = Answer{Outcome: out, Tried: true, Recorded: recorded, Completed: recorded && completed}
 	}
 }
 

@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/aquifer-fleet/aquifer/node/dispatch"
 	"github.com/aquifer-fleet/aquifer/node/egress"
 	"github.com/aquifer-fleet/aquifer/node/intake"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/metrictest"
 	"github.com/aquifer-fleet/aquifer/node/pace"
 	"github.com/aquifer-fleet/aquifer/node/queue"
 	"github.com/aquifer-fleet/aquifer/node/store"
@@ -67,7 +70,7 @@ func TestWhatADirectAnswerMeans(t *testing.T) {
 				r := run(t, options{target: &target{script: answers(c.first, answer(200))}})
 				time.Sleep(time.Millisecond)
 				id, a := r.direct(request("u", "k", retries(0)))
-				if a.Completed != c.completed || !a.Tried || a.Status != c.first.Status || a.Class != c.first.Class {
+				if a.Completed != c.completed || !a.Tried || !a.Recorded || a.Status != c.first.Status || a.Class != c.first.Class {
 					t.Errorf("%+v", a)
 				}
 				v, _, _ := r.calls.View("http://target.test", 0)
@@ -184,6 +187,31 @@ func TestEachVoidEndIsTold(t *testing.T) {
 		if calls != 1 {
 			t.Errorf("%d calls", calls)
 		}
+	})
+}
+
+// What was taken to read an answer of unknown length is given back down to what it has.
+func TestAnAnswerKeepsTheRoomThatItNeeds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		short := answer(200)
+		short.Body = []byte("short")
+		r := run(t, options{target: &target{script: func(ctx context.Context, _ sent) dispatch.Outcome {
+			room := dispatch.LeaseOf(ctx)
+			if err := room.Take(ctx, 1<<20); err != nil {
+				t.Error(err)
+			}
+			return short
+		}}})
+		lease := dispatch.NewRoom(0, registry).Lease(r.attempts)
+		defer lease.End()
+		time.Sleep(time.Millisecond)
+		r.attempts = lease
+		r.direct(request("u", "k"))
+		if n := metrictest.Value(t, registry, "aquifer_large_bodies_bytes"); n != float64(cap(short.Body)) {
+			t.Errorf("%v bytes are held", n)
+		}
+		r.settled()
 	})
 }
 

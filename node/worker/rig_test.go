@@ -143,6 +143,7 @@ type open struct{}
 func (open) Admit(int64) error                       { return nil }
 func (open) Forgo(int64)                             {}
 func (open) AdmitUser(*job.Request) error            { return nil }
+func (open) AdmitDirect(queue.Load) bool             { return true }
 func (open) AdmitJoined(queue.Load) (float64, error) { return 0, nil }
 
 // run makes a node and starts it. It is stopped at the end of the test at the latest.

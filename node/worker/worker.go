@@ -107,6 +107,7 @@ func (w *Worker) turn(ctx context.Context, t *queue.Turn, direct *Answer) queue.
 	if ctx.Err() != nil {
 		return queue.Waits
 	}
+	next.Direct = next.Direct || direct != nil
 	if err := w.begin(ctx, t.Entry, next); err != nil {
 		return w.leave("begin", err)
 	}
@@ -159,10 +160,10 @@ func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot, dir
 	if d.end != nil {
 		f := Final{Job: s.Job, From: s.State, End: *d.end, Payload: d.payload}
 		v := w.step(ctx, "finish", s.Job.ID, func() error { return w.Ending.End(ctx, f) })
-		direct.tell(out, v == queue.Ended && d.end.Status == job.Completed)
+		direct.tell(out, v == queue.Ended, d.end.Status == job.Completed)
 		return v
 	}
-	direct.tell(out, false)
+	direct.tell(out, false, false)
 	next, ok := s.State.Retry(d.attempt, d.retryAt.UnixMilli())
 	if !ok {
 		return queue.Ended
@@ -170,6 +171,7 @@ func (w *Worker) attempt(ctx context.Context, t *queue.Turn, s job.Snapshot, dir
 	if err := w.retry(ctx, t.Entry, next); err != nil {
 		return w.leave("retry", err)
 	}
+	direct.tell(out, true, false)
 	s.State = next
 	w.logRetry(ctx, s.Job, &d.attempt)
 	w.Ending.Listeners.Publish(s.Job.ID, events.Retrying(s, d.reason))
@@ -184,6 +186,7 @@ func (w *Worker) send(ctx context.Context, t *queue.Turn, s job.Snapshot, direct
 		c.Timeout = w.DirectTimeout
 	}
 	out, sig := w.Sender.Do(ctx, c)
+	dispatch.LeaseOf(ctx).Keep(int64(cap(out.Body))) // its length is known now
 	if direct && sig.Status != 0 {
 		sig.Overload = pace.ReadOverload(out.Status, out.Header, out.StartedAt.Add(out.Took))
 	}

@@ -21,6 +21,7 @@ type attempts struct {
 type openAttempt struct {
 	number    int
 	startedAt int64 // Unix ms
+	direct    bool
 	place     job.Entry
 	// interrupted: the process that began it is gone.
 	interrupted bool
@@ -92,7 +93,7 @@ func (s *Store) loadAttempt(key, value []byte) error {
 		return fmt.Errorf("open attempt of job %s: %w", id, err)
 	}
 	s.attempts.set(openAttempt{
-		number: rec.Number, startedAt: rec.StartedAt, interrupted: true,
+		number: rec.Number, startedAt: rec.StartedAt, direct: rec.Direct, interrupted: true,
 		place: job.Entry{Lane: j.Lane(), Order: order, ID: id},
 	})
 	return nil

@@ -19,6 +19,7 @@ const recordVersion = 1
 type attempt struct {
 	Number    int   `cbor:"1,keyasint"`
 	StartedAt int64 `cbor:"2,keyasint"` // Unix ms
+	Direct    bool  `cbor:"3,keyasint,omitempty"`
 }
 
 // codec encodes and decodes records. It is safe for concurrent use.

@@ -166,7 +166,7 @@ func (s *Store) snapshot(id job.ID) (job.Snapshot, error) {
 		state.Order = accepted
 	}
 	if open.number > state.Tried && !state.Phase().Ended() {
-		state.Tried, state.DueAt, state.Order = open.number, 0, open.place.Order
+		state.Tried, state.DueAt, state.Order, state.Direct = open.number, 0, open.place.Order, open.direct
 	}
 	return job.Snapshot{Job: j, State: state, Webhook: webhook}, nil
 }

@@ -54,8 +54,8 @@ func (s *Store) Begin(ctx context.Context, e job.Entry, next job.State, startedA
 				return nil, err
 			}
 		}
-		rec := attempt{Number: next.Tried, StartedAt: startedAt.UnixMilli()}
-		open := openAttempt{number: rec.Number, startedAt: rec.StartedAt, place: e}
+		rec := attempt{Number: next.Tried, StartedAt: startedAt.UnixMilli(), Direct: next.Direct}
+		open := openAttempt{number: rec.Number, startedAt: rec.StartedAt, direct: rec.Direct, place: e}
 		return func(job.Order) {
 			s.waiting.remove(e.ID)
 			s.attempts.set(open)

@@ -37,7 +37,7 @@ func (m *memory) Begin(ctx context.Context, e job.Entry, next job.State, started
 			return nil, store.ErrStale
 		}
 		return func() {
-			r.open = &openAttempt{number: next.Tried, startedAt: startedAt.UnixMilli(), session: m.session}
+			r.open = &openAttempt{number: next.Tried, startedAt: startedAt.UnixMilli(), direct: next.Direct, session: m.session}
 		}, nil
 	}))
 }

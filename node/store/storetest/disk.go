@@ -43,6 +43,7 @@ type record struct {
 type openAttempt struct {
 	number    int
 	startedAt int64
+	direct    bool
 	session   int
 }
 

@@ -108,6 +108,7 @@ func (r *record) snapshot() job.Snapshot {
 	s := job.Snapshot{Job: r.job, State: r.state, Webhook: r.webhook}
 	if r.open != nil {
 		s.State.Tried = max(s.State.Tried, r.open.number)
+		s.State.Direct = r.open.direct
 	}
 	return s
 }

@@ -199,6 +199,7 @@ func recordLate(h *harness) {
 func recordInterrupted(h *harness) {
 	w := h.add()
 	behind := h.add()
+	w.state.Direct = true
 	h.begin(w)
 	h.reopen()
 	open, err := h.s.Interrupted(h.ctx)
@@ -208,6 +209,7 @@ func recordInterrupted(h *harness) {
 	next := h.get(w.ID).State.Interrupt(job.Attempt{Number: 1, StartedAt: open[0].StartedAt})
 	h.ok(h.s.Record(h.ctx, w.ID, next))
 	h.equal(h.get(w.ID).State.Attempts, next.Attempts)
+	h.equal(h.get(w.ID).State.Direct, true)
 	h.equal(h.lane(job.Calls, w.Lane()), []job.ID{w.ID, behind.ID})
 	open, err = h.s.Interrupted(h.ctx)
 	h.ok(err)
