@@ -51,6 +51,7 @@ type ForwarderConfig struct {
 type Forwarder struct {
 	ForwarderConfig
 	waiting waiting
+	beliefs beliefs
 	lines   sparing   // of members that fail
 	chunks  sync.Pool // of *[]byte
 	metrics *forwarderMetrics

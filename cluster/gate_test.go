@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,6 +306,35 @@ func TestANodeOfAnotherSecretIsPassedOver(t *testing.T) {
 		w.took("x", "node-2")
 		w.took("y", "node-2")
 		w.took("z")
+	})
+}
+
+// A node whose own secret is wrong asks the others once a second whether they believe it, however many requests it gets,
+// and finds out when it is mended.
+func TestANodeThatNobodyBelievesAsksSeldom(t *testing.T) {
+	change := func(id string, c *cluster.ForwarderConfig) {
+		if id == "node-0" {
+			c.Seal = seal(t, id, "a secret of its own")
+		}
+	}
+	inWorldOf(t, 3, change, func(t *testing.T, w *world) {
+		key := w.of("node-1", "node-0")
+		for round := range 3 {
+			var posts sync.WaitGroup
+			for range 20 {
+				posts.Go(func() {
+					if got := w.post("node-0", key, "x"); got.StatusCode != http.StatusBadGateway {
+						t.Errorf("answered %d %s", got.StatusCode, got.body)
+					}
+				})
+			}
+			posts.Wait()
+			w.post("node-0", key, "x").refused(t, 502)
+			if n := w.nodes["node-2"].counter("aquifer_peer_refused_total", "broken"); n != float64(round+1) {
+				t.Errorf("in round %v, the others were asked %v times", round, n)
+			}
+			time.Sleep(time.Second)
+		}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/drain"
 	"github.com/aquifer-fleet/aquifer/node/egress"
@@ -51,12 +52,12 @@ func (p *parts) drainHealth() any {
 	return p.drain.View()
 }
 
-// flush tells the sink what is left to tell at the end. What it does not take now stays in the ledger.
-func (n *Node) flush(p *parts) error {
+// flush tells the sink what is left to tell at the end, for no longer than limit. What it does not take now stays in the ledger.
+func (n *Node) flush(p *parts, limit time.Duration) error {
 	if p.drain == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closingStep/2) // the rest is for the registration
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if err := p.drain.Flush(ctx); err != nil {
 		n.deps.Logger.Warn("the ledger is not told whole; the next process goes on with it", "error", err)

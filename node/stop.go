@@ -15,13 +15,14 @@ import (
 // much time it is half.
 const closing = 5 * time.Second
 
-// closingStep bounds each of the three parts of that, also when there is more time.
+// closingStep bounds each of the four parts of that, also when there is more time.
 const closingStep = 3 * time.Second
 
 // schedule is when each part of a stop must be over.
 type schedule struct {
 	work    time.Time // the waiting for work to end
-	ending  time.Time // what is cut then, and the servers
+	ending  time.Time // what is cut then, until it is recorded; and the answers that callers still read
+	serving time.Time // the servers, whose connections are closed by force
 	telling time.Time // of other systems
 	store   time.Time // all of it: the last fifth of the closing is for the store alone
 }
@@ -33,7 +34,7 @@ func newSchedule(now time.Time, limit, patience time.Duration) schedule {
 		kept = min(closing, limit/2)
 	}
 	end := now.Add(limit)
-	return schedule{work: end.Add(-kept), ending: end.Add(-kept * 4 / 5), telling: end.Add(-kept / 5), store: end}
+	return schedule{work: end.Add(-kept), ending: end.Add(-kept / 2), serving: end.Add(-kept * 2 / 5), telling: end.Add(-kept / 5), store: end}
 }
 
 // stop ends the node in the order in which nothing gets lost: refuse, let load balancers see it, close
@@ -46,20 +47,24 @@ func (n *Node) stop(p *parts, w *work, patience time.Duration) error {
 	plan := newSchedule(time.Now(), limit, patience)
 	working, cancel := context.WithDeadline(context.Background(), plan.work)
 	defer cancel()
-	serving, cancelServing := context.WithDeadline(context.Background(), plan.ending)
-	defer cancelServing()
 	n.draining.Store(true)
 	p.registered.drain()
 	p.cluster.drain(working)
 	log.Info("draining", "timeout", limit.String())
 
-	fade(serving, p.server, min(n.cfg.ShutdownQuiesce(), patience/2))
-	doors := make(chan error, 1)
-	go func() { doors <- p.server.Shutdown(serving) }()
+	fade(working, p.server, min(n.cfg.ShutdownQuiesce(), patience/2))
+	serving, cut := context.WithCancel(context.Background())
+	defer cut()
+	answered := async(func() { _ = p.server.Shutdown(serving) }) // what it leaves open is closed below
 	var handed atomic.Int64
-	if patience > 0 {
-		work := step{"work", func() error { handed.Store(int64(n.empty(working, p, w))); return nil }}
-		_ = work.within(serving, log) // it says by itself what it has not done
+	emptied := async(func() {
+		if patience > 0 {
+			handed.Store(int64(n.empty(working, p, w)))
+		}
+	})
+	select {
+	case <-emptied:
+	case <-working.Done(): // it says by itself what it has not done
 	}
 
 	w.noTurns()
@@ -69,16 +74,19 @@ func (n *Node) stop(p *parts, w *work, patience time.Duration) error {
 	errs := inTurn(plan.ending, log,
 		step{"turns", w.turns.Wait},
 		step{"endings", func() error { p.ending.Wait(); return nil }},
-		step{"server", func() error { return orElse(<-doors, p.server.Close) }},
-		step{"debug server", w.closeDebug},
-		step{"parts", w.group.Wait})
+		step{"work", func() error { <-emptied; return nil }}, // it may still record what a peer has said
+		step{"requests", func() error { <-answered; return nil }})
+	cut()
+	servers := inTurn(plan.serving, log,
+		step{"server", p.server.Close}, step{"debug server", w.closeDebug}, step{"parts", w.group.Wait})
 	left := p.backlog() - int(handed.Load())
 	telling := inTurn(plan.telling, log,
-		step{"ledger", func() error { return n.flush(p) }}, step{"registration", p.registered.withdraw},
+		step{"ledger", func() error { return n.flush(p, min(time.Until(plan.telling), closingStep)/2) }}, // the rest is for the others
+		step{"registration", p.registered.withdraw},
 		step{"region", func() error { p.region.close(); return nil }})
 	store := inTurn(plan.store, log, step{"store", p.close})
 	log.Info("stopped", "left_on_disk", left)
-	return errors.Join(errs, telling, store)
+	return errors.Join(errs, servers, telling, store)
 }
 
 // inTurn does steps of the closing one after the other, together no longer than until end.
@@ -143,12 +151,14 @@ func (p *parts) settle(ctx context.Context) {
 	}
 }
 
-// orElse does something else about an error.
-func orElse(err error, otherwise func() error) error {
-	if err == nil {
-		return nil
-	}
-	return otherwise()
+// async does something beside, and returns what is closed when it is done.
+func async(do func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	return done
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -20,9 +20,13 @@ func TestStopIsBoundedByItsSetting(t *testing.T) {
 				if patience > 0 && plan.work.Sub(start) < limit/2 || plan.work.Before(start) {
 					t.Errorf("of %v, work has %v", limit, plan.work.Sub(start))
 				}
+				kept := plan.store.Sub(plan.work)
+				if plan.ending.Sub(plan.work) < kept/2 || plan.serving.Sub(plan.ending) < kept/10 || plan.telling.Sub(plan.serving) < kept/5 {
+					t.Errorf("of %v, a part has too little: %+v", limit, plan)
+				}
 				time.Sleep(time.Until(plan.work))
 				log := slog.New(slog.DiscardHandler)
-				for _, end := range []time.Time{plan.ending, plan.telling} {
+				for _, end := range []time.Time{plan.ending, plan.serving, plan.telling} {
 					if err := inTurn(end, log, hangs, hangs, hangs); err != nil {
 						t.Error(err)
 					}

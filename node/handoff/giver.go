@@ -76,8 +76,9 @@ const (
 
 	// firstPause and maxPause are between two passes over what could not be handed over.
 	firstPause, maxPause = 100 * time.Millisecond, 2 * time.Second
-	// recording is how long the store may take to note what a peer has said, also when time is up.
-	recording = 3 * time.Second
+	// recording is how long the store may take for each of the two changes that note what a peer has said, also when time is
+	// up: both must have an end before a node that stops closes its store.
+	recording = time.Second
 )
 
 // Giver hands work over. Drain and Resume must not run at a time.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/node/handoff"
 	"github.com/aquifer-fleet/aquifer/node/job"
+	"github.com/aquifer-fleet/aquifer/node/store/storetest"
 )
 
 // slow delivers after a time.
@@ -90,4 +91,20 @@ func TestNextOwner(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStoreThatFailsAtTheEnd: what a peer has said is recorded for no longer than a node that stops leaves for it.
+func TestStoreThatFailsAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b")
+		w.links["b"] = undialed
+		a := w.nodes["a"]
+		a.add("u", 4)
+		a.disk.SetFault(storetest.Failing("Keep", 1<<20, false))
+		start := time.Now()
+		a.drain(time.Second)
+		if over := time.Since(start) - time.Second; over > time.Second {
+			t.Errorf("it went on for %v when time was up", over)
+		}
+	})
 }

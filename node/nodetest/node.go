@@ -32,6 +32,7 @@ type Node struct {
 
 	mu      sync.Mutex // guards what follows, as Kill comes from anywhere
 	process *process   // nil: none is running
+	last    *process   // the last that was started
 	dead    []*process // those that were killed
 }
 
@@ -60,7 +61,9 @@ func (n *Node) swap(p *process) *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	old := n.process
-	n.process = p
+	if n.process = p; p != nil {
+		n.last = p
+	}
 	return old
 }
 
@@ -170,8 +173,12 @@ func (n *Node) URL() string { return "http://" + n.Machine.name }
 // Client is a client of the node on a machine of its own.
 func (n *Node) Client() *client.Client { return n.client }
 
-// Log returns the lines that the running process has logged, with their data.
-func (n *Node) Log() []string { return n.now().log.Lines() }
+// Log returns the lines that the last process has logged, with their data, also when it has stopped.
+func (n *Node) Log() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.last.log.Lines()
+}
 
 // Gauge returns the sum of a metric of the running process over all its labels: of a gauge or counter
 // the value, of a histogram the count.
