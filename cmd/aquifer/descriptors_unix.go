@@ -11,5 +11,5 @@ func descriptors() uint64 {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0
 	}
-	return uint64(limit.Cur) //nolint:unconvert // it is signed on some systems
+	return uint64(limit.Cur)
 }
