@@ -11,12 +11,8 @@ import (
 // busy as long as any of their work is, wherever it waits.
 func TestUsersWithWork(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var fates []Verdict
-		q := newRig(Config{Window: 2, CountTenants: true, Settings: settings(1000, 1), Runner: runner(func(*Turn) Verdict {
-			v := fates[0]
-			fates = fates[1:]
-			return v
-		})})
+		fates := make(chan Verdict, 10)
+		q := newRig(Config{Window: 2, CountTenants: true, Settings: settings(1000, 1), Runner: runner(func(*Turn) Verdict { return <-fates })})
 		const ada, other, bob = 1, 2, 3
 		is := func(users int, adas, bobs bool) {
 			t.Helper()
@@ -54,7 +50,9 @@ func TestUsersWithWork(t *testing.T) {
 		name()
 		is(2, true, true)
 
-		fates = []Verdict{Ended, Ended, Ended, Ended, Ended, Ended}
+		for range 6 {
+			fates <- Ended
+		}
 		stop := q.start(t)
 		if err := q.WaitIdle(t.Context()); err != nil {
 			t.Fatal(err)
