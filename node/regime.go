@@ -130,8 +130,8 @@ type order struct {
 	afresh bool                  // tenants that were slowed down are so no longer
 }
 
-// order records an order and puts it into effect; one that does not have its turn in time is not taken. What is begun ends when the store answers, also if nobody waits for it
-// any more: what is in force is what is stored.
+// order records an order and puts it into effect; one that does not have its turn in time is not taken. What is begun ends
+// when the store answers, also if nobody waits for it any more: what is in force is what is stored.
 func (r *regime) order(ctx context.Context, o order) error {
 	done := make(chan error, 1)
 	lasting := context.WithoutCancel(ctx)

@@ -93,9 +93,9 @@ func (t *tenants) copy() map[job.Tenant]int {
 	return maps.Clone(t.backlog)
 }
 
-// Unnamed returns up to limit tenants with unfinished work whose user the queue has not been told, each with one of its
-// jobs that was stored, the zero ID if none was yet. Like the other methods about tenants it is for queues with CountTenants. The zero Tenant is not among them, as it
-// is many users.
+// Unnamed returns up to limit tenants with unfinished work whose user the queue has not been told, each with one of
+// its jobs that was stored, the zero ID if none was yet. Like the other methods about tenants it is for queues with
+// CountTenants. The zero Tenant is not among them, as it is many users.
 func (q *Queue) Unnamed(limit int) map[job.Tenant]job.ID {
 	t := q.tenants
 	t.mu.Lock()
