@@ -6,19 +6,13 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/cluster"
 	"github.com/aquifer-fleet/aquifer/cluster/valkey"
-	"github.com/aquifer-fleet/aquifer/cluster/valkey/link"
 	"github.com/aquifer-fleet/aquifer/cluster/valkey/valkeytest"
 )
 
 // BenchmarkPlace: the owner of an active tenant, from memory, and that of a new one, from Valkey.
 func BenchmarkPlace(b *testing.B) {
 	s := valkeytest.Start(b)
-	l, err := link.New(link.Config{Target: link.Target{URL: s.URL()}, Timeout: long, Logger: nopLogger()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(l.Close)
-	v, err := valkey.New(valkey.Config{Self: member("a", 1<<30), Link: l})
+	v, err := valkey.New(valkey.Config{Self: member("a", 1<<30), Link: linked(b, s.URL(), long)})
 	if err != nil {
 		b.Fatal(err)
 	}

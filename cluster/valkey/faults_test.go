@@ -13,7 +13,6 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/cluster"
 	"github.com/aquifer-fleet/aquifer/cluster/valkey"
-	"github.com/aquifer-fleet/aquifer/cluster/valkey/link"
 	"github.com/aquifer-fleet/aquifer/cluster/valkey/valkeytest"
 )
 
@@ -21,12 +20,7 @@ import (
 func impatient(t *testing.T, url string, self cluster.Member) valkey.Config {
 	t.Helper()
 	c := config(t, url, self)
-	l, err := link.New(link.Config{Target: link.Target{URL: url}, Timeout: 50 * time.Millisecond, Logger: nopLogger()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
-	c.Link, c.TTL = l, short
+	c.Link, c.TTL = linked(t, url, 50*time.Millisecond), short
 	return c
 }
 

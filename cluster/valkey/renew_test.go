@@ -28,6 +28,7 @@ func TestActiveTenantsAskNobody(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	c := config(t, s.URL(), member("a", 10))
 	c.Heartbeat, c.TTL, c.Registerer = 20*time.Second, time.Minute, reg
+	c.Link = linked(t, s.URL(), 5*time.Second) // which the new tenant waits for
 	fakes{s, t}.put("b", "active", 1000, 0)
 	n := start(t, c)
 	n.sees(2)

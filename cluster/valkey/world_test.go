@@ -45,12 +45,18 @@ func member(id string, capacity int) cluster.Member {
 // config is that of a test's node, which a test may change.
 func config(t *testing.T, url string, self cluster.Member) valkey.Config {
 	t.Helper()
-	l, err := link.New(link.Config{Target: link.Target{URL: url}, Timeout: long, Logger: nopLogger()})
+	return valkey.Config{Self: self, Link: linked(t, url, long), Heartbeat: heartbeat, TTL: ttl}
+}
+
+// linked leads to a Valkey, whose answers are waited for until timeout.
+func linked(t testing.TB, url string, timeout time.Duration) *link.Link {
+	t.Helper()
+	l, err := link.New(link.Config{Target: link.Target{URL: url}, Timeout: timeout, Logger: nopLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	return valkey.Config{Self: self, Link: l, Heartbeat: heartbeat, TTL: ttl}
+	return l
 }
 
 func nopLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
