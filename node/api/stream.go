@@ -130,7 +130,7 @@ func (t *teller) position(ctx context.Context) error {
 	if err != nil || !ok {
 		return t.quiet()
 	}
-	return t.out.event(events.Position(e.ID, t.told.Last(), at.Position, at.ETA))
+	return t.out.event(events.Position(e.ID, t.told.Last(), at.Position, at.etaMS()))
 }
 
 // quiet breaks a silence that has lasted long enough.

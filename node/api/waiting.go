@@ -15,6 +15,14 @@ type Standing struct {
 	Since    time.Time     // zero if not known
 }
 
+// etaMS is the estimated time until its turn in milliseconds; nil if nobody can tell.
+func (s Standing) etaMS() *int64 {
+	if s.For == forNotReady {
+		return nil
+	}
+	return new(s.ETA.Milliseconds())
+}
+
 // waiting is why a job does not run, and when it may.
 type waiting struct {
 	For      string `json:"for"`
@@ -45,10 +53,7 @@ func (f *face) waitingOf(ctx context.Context, s job.Snapshot) *waiting {
 	if err != nil || !ok {
 		return nil
 	}
-	w := &waiting{For: at.For, Position: at.Position, Since: at.Since.UnixMilli()}
-	if at.For != forNotReady {
-		w.ETAMS = new(at.ETA.Milliseconds())
-	}
+	w := &waiting{For: at.For, Position: at.Position, ETAMS: at.etaMS(), Since: at.Since.UnixMilli()}
 	if at.Since.IsZero() {
 		w.Since = s.Job.CreatedAt
 	}

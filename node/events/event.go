@@ -3,7 +3,6 @@ package events
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -120,12 +119,10 @@ func Terminal(s job.Snapshot, payload []byte) Event {
 	return e
 }
 
-// Position says how many jobs of its lane are served before the job is, itself included, and how long that
-// may take. after is the id of the last event of the stream.
-func Position(id job.ID, after, position int, eta time.Duration) Event {
-	return Event{Seq: after, Name: NamePosition, Data: PositionData{
-		ETAMS: eta.Milliseconds(), JobID: id.String(), Position: position,
-	}}
+// Position says how many jobs of its lane are served before the job is, itself included, and how many
+// milliseconds that may take; nil while nobody can tell. after is the id of the last event of the stream.
+func Position(id job.ID, after, position int, etaMS *int64) Event {
+	return Event{Seq: after, Name: NamePosition, Data: PositionData{ETAMS: etaMS, JobID: id.String(), Position: position}}
 }
 
 // Gap says that events are missing before the one whose id is oldest.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -37,9 +36,10 @@ func TestEventsOnTheWire(t *testing.T) {
 		name  string
 		data  string
 	}{
-		"queued":      {events.Queued(testID), "1", "queued", `{"job_id":"` + id + `","status":"queued"}`},
-		"dispatching": {events.Dispatching(running.s), "2", "dispatching", `{"attempt":1,"job_id":"` + id + `"}`},
-		"position":    {events.Position(testID, 3, 5, 1500*time.Millisecond), "3", "position", `{"eta_ms":1500,"job_id":"` + id + `","position":5}`},
+		"queued":                        {events.Queued(testID), "1", "queued", `{"job_id":"` + id + `","status":"queued"}`},
+		"dispatching":                   {events.Dispatching(running.s), "2", "dispatching", `{"attempt":1,"job_id":"` + id + `"}`},
+		"position":                      {events.Position(testID, 3, 5, new(int64(1500))), "3", "position", `{"eta_ms":1500,"job_id":"` + id + `","position":5}`},
+		"position of nobody knows when": {events.Position(testID, 3, 5, nil), "3", "position", `{"job_id":"` + id + `","position":5}`},
 		"retrying": {
 			events.Retrying(waiting.s, "dial: refused"), "5", "retrying",
 			`{"attempt":2,"job_id":"` + id + `","max_retries":4,"reason":"dial: refused","response_status":503,"retry_at":3025}`,

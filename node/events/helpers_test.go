@@ -3,7 +3,6 @@ package events_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/job"
@@ -49,7 +48,7 @@ func (l *life) end(e job.End) events.Event {
 
 // position is what a ticker would publish now.
 func (l *life) position(n int) events.Event {
-	return events.Position(testID, events.CursorAt(l.s).Seq, n, time.Second)
+	return events.Position(testID, events.CursorAt(l.s).Seq, n, new(int64(1000)))
 }
 
 // tried is a life after n attempts that failed.

@@ -30,7 +30,7 @@ type (
 	}
 	// PositionData belongs to NamePosition.
 	PositionData struct {
-		ETAMS    int64  `json:"eta_ms"` // estimated, until its turn
+		ETAMS    *int64 `json:"eta_ms,omitempty"` // estimated, until its turn; absent while nobody can tell
 		JobID    string `json:"job_id"`
 		Position int    `json:"position"` // 1: next, 1000: that one or any behind it
 	}

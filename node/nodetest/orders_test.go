@@ -75,6 +75,9 @@ func TestAPausedTargetIsLeftAlone(t *testing.T) {
 				if _, answer := s.ask(http.MethodGet, "/jobs/"+id, ""); strings.Contains(answer, "eta_ms") {
 					t.Errorf("nobody knows until when, but told is %s", answer)
 				}
+				if data := s.place(id); data != `{"job_id":"`+id+`","position":1}` {
+					t.Errorf("nobody knows until when, but the stream tells %s", data)
+				}
 				s.node.Kill(by)
 				s.node.Start()
 				if n := s.between(time.Hour); n != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/aquifer-fleet/aquifer/node/client"
+	"github.com/aquifer-fleet/aquifer/node/events"
 )
 
 // told is one event, or a comment, as it stands in a stream.
@@ -112,6 +113,22 @@ func (st *stream) rest() (list []told) {
 			return list
 		}
 		list = append(list, e)
+	}
+}
+
+// place is what a stream of a waiting job tells about its place first.
+func (s *stage) place(id string) string {
+	s.t.Helper()
+	st := s.open(id)
+	defer st.close()
+	for {
+		e, ok := st.next()
+		if !ok {
+			s.t.Fatal("the stream has ended before it told a place")
+		}
+		if e.name == events.NamePosition {
+			return e.data
+		}
 	}
 }
 
