@@ -184,13 +184,12 @@ func (f *face) setLimits(w http.ResponseWriter, r *http.Request) int {
 
 // parseLimits reads an order to the letter: a name with a typing error would else take the order back that is in force.
 func parseLimits(body []byte) (l limits, err error) {
-	const want = "the body must be an object with rps, max_concurrent and ttl_seconds, each a number or absent"
 	var fields map[string]jsontext.Value
 	if err := json.Unmarshal(body, &fields); err != nil {
-		return l, fault.New(fault.Invalid, want+": %v", err)
+		return l, job.Unreadable(err, limitWanted)
 	}
 	if fields == nil {
-		return l, fault.New(fault.Invalid, want+", got null")
+		return l, fault.New(fault.Invalid, "invalid json: the body must be an object, got null")
 	}
 	known := []string{"rps", "max_concurrent", "ttl_seconds"}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -198,13 +197,21 @@ func parseLimits(body []byte) (l limits, err error) {
 		case !slices.Contains(known, name):
 			return l, fault.New(fault.Invalid, "a name must be one of %v, got %q", known, name)
 		case fields[name].Kind() == jsontext.KindNull:
-			return l, fault.New(fault.Invalid, "%s must be a number or absent, got null", name)
+			return l, fault.New(fault.Invalid, "%s must be %s or absent, got null", name, limitWanted(name))
 		}
 	}
 	if err := json.Unmarshal(body, &l); err != nil {
-		return l, fault.New(fault.Invalid, want+": %v", err)
+		return l, job.Unreadable(err, limitWanted)
 	}
 	return l, nil
+}
+
+// limitWanted is what a limit that is ordered has to be.
+func limitWanted(field string) string {
+	if field == "rps" {
+		return "a number"
+	}
+	return "an integer of 64 bits"
 }
 
 func (l limits) check() error {

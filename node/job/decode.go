@@ -74,7 +74,7 @@ type Draft struct{ wire wire }
 func Parse(body []byte, h Hints) (*Draft, error) {
 	d := Draft{wire{retriesBy: "max_retries"}}
 	if err := json.Unmarshal(body, &d.wire); err != nil {
-		return nil, syntaxFault(err)
+		return nil, Unreadable(err, kindWanted)
 	}
 	if err := d.wire.applyHints(h); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (d *Draft) DirectOnly() bool { return d.wire.DirectOnly != nil && *d.wire.D
 func WithoutDirectOnly(body []byte) ([]byte, error) {
 	var fields map[string]jsontext.Value
 	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, syntaxFault(err)
+		return nil, Unreadable(err, kindWanted)
 	}
 	delete(fields, "direct_only")
 	return json.Marshal(fields)
@@ -110,15 +110,15 @@ func (d *Draft) Request(rules Rules) (*Request, error) {
 	return r, nil
 }
 
-// syntaxFault says in our words what the decoder found.
-func syntaxFault(err error) error {
+// Unreadable says in our words what a decoder of JSON has found in a body. wanted is what a field has to be.
+func Unreadable(err error, wanted func(field string) string) error {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
 		field := strings.TrimPrefix(string(semantic.JSONPointer), "/")
 		if field == "" {
 			return fault.New(fault.Invalid, "invalid json: the body must be an object, got %s", semantic.JSONKind)
 		}
-		return fault.New(fault.Invalid, "%s must be %s, got %s", field, kindWanted(field), shown(semantic))
+		return fault.New(fault.Invalid, "%s must be %s, got %s", field, wanted(field), shown(semantic))
 	}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {

@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/aquifer-fleet/aquifer/node/client"
-	"github.com/aquifer-fleet/aquifer/node/events"
 )
 
 // told is one event, or a comment, as it stands in a stream.
@@ -126,7 +125,7 @@ func (s *stage) place(id string) string {
 		if !ok {
 			s.t.Fatal("the stream has ended before it told a place")
 		}
-		if e.name == events.NamePosition {
+		if e.name == "position" {
 			return e.data
 		}
 	}
