@@ -12,6 +12,7 @@ import (
 
 	"github.com/aquifer-fleet/aquifer/node/events"
 	"github.com/aquifer-fleet/aquifer/node/fault"
+	"github.com/aquifer-fleet/aquifer/node/pace"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated parts of README.md")
@@ -148,6 +149,28 @@ func TestReferenceOfEvents(t *testing.T) {
 		want := "`" + strings.Join(keysOf(reflect.TypeOf(d)), "`, `") + "`"
 		if rows[name] != want {
 			t.Errorf("%s has the keys %s, documented are %s", name, want, rows[name])
+		}
+	}
+}
+
+// The row of breakers names what each kind and each reason is called.
+func TestReferenceOfBreakers(t *testing.T) {
+	var row string
+	for _, cells := range rowsOf(t, "| Field | Meaning |\n|---|---|\n| `targets` | the list |") {
+		if cells[0] == "`breaker`" {
+			row = cells[1]
+		}
+	}
+	words := []string{pace.BreakerClosed.String()}
+	for _, kind := range pace.BreakerKinds() {
+		words = append(words, kind.String())
+	}
+	for r := pace.BreakerReason(0); r.String() != "unknown"; r++ {
+		words = append(words, r.String())
+	}
+	for _, word := range words {
+		if !strings.Contains(row, "`"+word+"`") {
+			t.Errorf("the row lacks %s: %q", word, row)
 		}
 	}
 }
