@@ -24,17 +24,6 @@ func (f *face) result(w http.ResponseWriter, r *http.Request) int {
 	return http.StatusOK
 }
 
-// resultElsewhere has a request answered by the node that has the result. What the region cannot tell now, another
-// node may know by itself.
-func (f *face) resultElsewhere(w http.ResponseWriter, r *http.Request, key job.Key, err error) int {
-	if kind := asFault(err).Kind; f.Cluster != nil && (kind == fault.NotFound || kind == fault.Unavailable) {
-		if status := f.Cluster.ToKeyHolder(w, r, key); status != 0 {
-			return status
-		}
-	}
-	return f.fail(w, r, err)
-}
-
 // keyOf reads which key is asked for. The parameters are named as the fields of a job are; with the shared scope the user
 // does not count, as there.
 func (f *face) keyOf(raw string) (job.Key, error) {

@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 
-	"github.com/aquifer-fleet/aquifer/node/fault"
 	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
@@ -75,16 +74,6 @@ func (f *face) show(w http.ResponseWriter, r *http.Request) int {
 	v := detailOf(s)
 	v.Waiting = f.waitingOf(r.Context(), s)
 	return writeJSON(w, http.StatusOK, v)
-}
-
-// elsewhere has a request answered by the node that has the job, if this one has not, and else with the error.
-func (f *face) elsewhere(w http.ResponseWriter, r *http.Request, id job.ID, err error) int {
-	if f.Cluster != nil && asFault(err).Kind == fault.NotFound {
-		if status := f.Cluster.ToHolder(w, r, id); status != 0 {
-			return status
-		}
-	}
-	return f.fail(w, r, err)
 }
 
 func summaryOf(s job.Snapshot) summary {
