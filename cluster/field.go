@@ -131,10 +131,12 @@ func (f *field) hasLeft(id string, within time.Duration) bool {
 	})
 }
 
-// goneAmong are the ids of those that have gone and are among the likely ones.
-func (f *field) goneAmong(likely func(id string) bool) (ids []string) {
+// goneWith are the ids of those that have gone and may have something: the likely ones, and whoever died later than it came
+// into being, since it may have been handed over to them. Who leaves has handed it on.
+func (f *field) goneWith(since time.Time, likely func(id string) bool) (ids []string) {
 	for _, d := range f.gone {
-		if likely(d.member.ID) && time.Since(d.at) < rememberedFor {
+		got := d.member.State == Active && !since.IsZero() && since.Before(d.at)
+		if (got || likely(d.member.ID)) && time.Since(d.at) < rememberedFor {
 			ids = append(ids, d.member.ID)
 		}
 	}

@@ -125,6 +125,45 @@ func TestTheHolderMayComeBack(t *testing.T) {
 	}
 }
 
+// What was handed over to a node that has died since is not known to be nowhere, whoever made it. A node that leaves hands on
+// what it has.
+func TestWhatWasHandedToADeadNodeMayComeBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		leaves bool
+		age    time.Duration // of what is asked for when the node goes
+		want   int
+	}{
+		"dies":               {age: time.Hour, want: 502},
+		"leaves":             {age: time.Hour, leaves: true, want: 404},
+		"died before it was": {age: -time.Hour, want: 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(t *testing.T, w *world) {
+				asked := "nobody?since=" + time.Now().Add(-c.age).UTC().Format(time.RFC3339)
+				if c.leaves {
+					w.fleet.Drain("node-1")
+				}
+				w.ask(asked)
+				w.nodes["node-1"].kill()
+				w.fleet.Kill("node-1")
+				w.ask(asked)
+				time.Sleep(time.Minute)
+				switch got := w.ask(asked); {
+				case got.StatusCode != c.want:
+					t.Errorf("%d %s, want %d", got.StatusCode, got.body, c.want)
+				case c.want == 502 && !slices.Equal(got.refused(t, 502).Tried, []string{"node-1"}):
+					t.Errorf("names %+v", got.refused(t, 502))
+				}
+				w.fleet.Set(clustertest.Nodes(3)[1])
+				w.nodes["node-1"].setDial(nil)
+				if got := w.ask(asked); got.StatusCode != 404 {
+					t.Errorf("when it is back without it: %d %s", got.StatusCode, got.body)
+				}
+			})
+		})
+	}
+}
+
 // ask asks node-0 for what a node holds.
 func (w *world) ask(holder string) reply {
 	return w.do(http.MethodGet, "http://node-0/held/"+holder, "", "")

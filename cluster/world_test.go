@@ -230,6 +230,7 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	c := cluster.Call{Key: r.Header.Get("X-Tenant"), Body: body, Header: cluster.Carried(r.Header)}
 	c.Header.Set("X-Tenant", c.Key)
+	c.Since, _ = time.Parse(time.RFC3339, r.URL.Query().Get("since"))
 	w.Header().Set("X-Twice", "from "+h.id)
 	if strings.HasPrefix(r.URL.Path, "/held/") {
 		likely := func(id string) bool { return "/held/"+id == r.URL.Path }

@@ -251,7 +251,7 @@ func routingKey(k job.Key) string {
 // ToHolder is api.Cluster. The id tells which node has accepted the job, and says nothing of whose tenant it is: there is no
 // routing key.
 func (m *membership) ToHolder(w http.ResponseWriter, r *http.Request, id job.ID) int {
-	return m.forwarder.ToHolder(w, r, cluster.Call{Header: cluster.Carried(r.Header)},
+	return m.forwarder.ToHolder(w, r, cluster.Call{Header: cluster.Carried(r.Header), Since: id.Time()},
 		func(member string) bool { return job.TagOf(member) == id.NodeTag() })
 }
 
