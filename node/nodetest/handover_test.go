@@ -1,7 +1,9 @@
 package nodetest_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node"
+	"github.com/aquifer-fleet/aquifer/node/client"
 	"github.com/aquifer-fleet/aquifer/node/nodetest"
 )
 
@@ -178,6 +181,41 @@ func (r *region) runOnce(ids []string) {
 	if n := r.calls(); n != len(ids) {
 		r.t.Errorf("%d calls for %d jobs", n, len(ids))
 	}
+}
+
+// A job that was handed to a node that then died is not said to be nowhere, however long that node is away.
+func TestWhatADeadNodeWasHandedIsNotUnknown(t *testing.T) {
+	providers(t, 3, func(t *testing.T, r *region) {
+		r.target.Reply(nodetest.Status(503).With("Retry-After", "3600"))
+		first := r.nodes[0]
+		id := r.at(first, r.submission(user(r.tenantOf(first))))
+		<-time.After(time.Minute)
+		first.KeepsWork = true
+		first.Stop()
+		first.Start()
+		<-time.After(time.Minute) // until it knows the others
+		var holder *nodetest.Node
+		for _, n := range r.nodes[1:] {
+			if n.Gauge("aquifer_queue_backlog") > 0 {
+				holder = n
+			}
+		}
+		holder.Kill(nodetest.ProcessDeath)
+		<-time.After(5 * time.Minute)
+		for _, n := range r.nodes {
+			if !n.Running() {
+				continue
+			}
+			var refused *client.Error
+			if _, err := n.Client().Get(t.Context(), id); !errors.As(err, &refused) || refused.Status != http.StatusBadGateway {
+				t.Errorf("%s says %v", n.Name, err)
+			}
+		}
+		holder.Start()
+		r.target.Reply(nodetest.Text("done"))
+		<-time.After(time.Minute)
+		tells(t, r.settledAt(first, id), "completed 200: 503 200; delivered after 1")
+	})
 }
 
 // A node leaves while nothing comes through to one of the others: what was sent to that one comes late, when the node is
