@@ -173,6 +173,28 @@ func TestFlush(t *testing.T) {
 	}
 }
 
+// TestInstancesLost: a Valkey that loses only the list of the nodes, whose heartbeats are there, takes nobody out of the
+// cluster either, also who does not write itself again soon.
+func TestInstancesLost(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	a, b := start(t, config(t, s.URL(), member("a", 10))), start(t, seldom(t, s, member("b", 10)))
+	a.sees(2)
+	s.Do("DEL", "aqueduct:instances")
+	for range 3 { // beats of a
+		was := s.Get("aqueduct:instance:a")
+		valkeytest.Until(t, func() error {
+			if s.Get("aqueduct:instance:a") == was {
+				return errors.New("the node has not written its heartbeat again")
+			}
+			return nil
+		})
+	}
+	if r := a.Roster(); len(r.Members) != 2 || len(r.Left) > 0 {
+		t.Errorf("the others are %+v, and %v have left; %s lives", r.Members, r.Left, b.Roster().Self.ID)
+	}
+}
+
 // TestReadOnly: a server that takes no writes is as good as none, and says so itself.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()

@@ -162,6 +162,28 @@ func TestLostTenant(t *testing.T) {
 	})
 }
 
+// TestStrangeAssignment: an assignment that somebody else has written over keeps no other tenant from being renewed.
+func TestStrangeAssignment(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	a := start(t, config(t, s.URL(), member("a", 10)))
+	a.sees(1)
+	a.owner("u")
+	a.owner("v")
+	s.Do("DEL", assignmentOf("v"))
+	s.Do("LPUSH", assignmentOf("v"), "x")
+	s.Do("PERSIST", assignmentOf("u"))
+	valkeytest.Until(t, func() error {
+		if left, _ := s.Do("PTTL", assignmentOf("u")).AsInt64(); left < 0 {
+			return errors.New("the assignment is not renewed")
+		}
+		return nil
+	})
+	if got := a.owner("v"); got != "a" {
+		t.Errorf("the owner is %q", got)
+	}
+}
+
 // TestSlowPlacement: a request of a new tenant waits for a Valkey that hangs only as long as was agreed.
 func TestSlowPlacement(t *testing.T) {
 	t.Parallel()

@@ -23,16 +23,17 @@ end
 
 // beatScript writes the record of a node and reads all others, unless another living node has its id.
 // KEYS: instances. ARGV: prefix, id, address, record, TTL in ms.
-// Returns: the record of the other node or "", 1 if the node had a record before else 0, and
-// record, life left in ms of each node.
+// Returns: the record of the other node or "", 1 if the node had a record before and was among the instances else 0, and
+// record, life left in ms of each node. A record without an end, which no node writes, has a whole life left: who waits for
+// its end would ask all the time.
 const beatScript = common + `
 local id, address = ARGV[2], ARGV[3]
 local mine, mineText = read(id)
-local taken = ''
+local taken, new = '', 0
 if mine and mine.address ~= address and mine.state ~= 'offline' then
   taken = mineText
 else
-  redis.call('SADD', KEYS[1], id)
+  new = redis.call('SADD', KEYS[1], id)
   redis.call('SET', instance(id), ARGV[4], 'PX', ARGV[5])
 end
 local all = {}
@@ -40,13 +41,15 @@ for _, other in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local record, text = read(other)
   if record then
     all[#all + 1] = text
-    all[#all + 1] = redis.call('PTTL', instance(other))
+    local left = redis.call('PTTL', instance(other))
+    if left < 0 then left = tonumber(ARGV[5]) end
+    all[#all + 1] = left
   else
     redis.call('SREM', KEYS[1], other)
     redis.call('DEL', tenants(other))
   end
 end
-return {taken, mine and 1 or 0, all}
+return {taken, mine and new == 0 and 1 or 0, all}
 `
 
 // leaveScript removes a node, unless the record is another's.
@@ -110,15 +113,17 @@ return {''}
 
 // renewScript keeps tenants of an owner; with the flag it also takes back those that nobody has any more.
 // KEYS: instances. ARGV: prefix, id, TTL in ms, flag 0 or 1, hashes.
-// Returns 1 for each tenant that is the owner's, else 0; nothing if the owner has no heartbeat.
+// Returns 1 for each tenant that is the owner's, else 0; nothing if the owner has no heartbeat. An assignment of another
+// type is left as it is, and its tenant with the owner.
 const renewScript = common + `
 local id, ttl, takeBack = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 if not read(id) then return {} end
 local time, kept = now(), {}
 for i = 5, #ARGV do
   local key = prefix .. 'assignment:' .. ARGV[i]
-  local owner = redis.call('GET', key)
-  kept[#kept + 1] = 0
+  local owner = redis.pcall('GET', key)
+  local strange = type(owner) == 'table'
+  kept[#kept + 1] = strange and 1 or 0
   if owner == id or (not owner and takeBack) then
     redis.call('SET', key, id, 'PX', ttl)
     redis.call('ZADD', tenants(id), time + ttl, ARGV[i])

@@ -59,6 +59,23 @@ func TestStrangersThatTakeNothing(t *testing.T) {
 	}
 }
 
+// TestStrangerWithoutEnd: the end of a heartbeat that has none is not waited for.
+func TestStrangerWithoutEnd(t *testing.T) {
+	t.Parallel()
+	f := fakes{valkeytest.Start(t), t}
+	n := start(t, seldom(t, f.Server, member("a", 1)))
+	n.sees(1)
+	f.Do("SADD", "aqueduct:instances", "b")
+	f.Do("SET", "aqueduct:instance:b", `{"id":"b","address":"http://b:8080","state":"active","user_capacity":1}`)
+	n.owner("u") // by which it hears of b
+	n.sees(2)
+	f.Do("DEL", "aqueduct:instances")
+	time.Sleep(heartbeat)
+	if beaten, _ := f.Do("EXISTS", "aqueduct:instances").AsBool(); beaten {
+		t.Error("the node asks all the time")
+	}
+}
+
 // TestOwnerThatIsNew: an owner that is met before it has been heard of is heard of at once.
 func TestOwnerThatIsNew(t *testing.T) {
 	t.Parallel()
