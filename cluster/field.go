@@ -132,10 +132,10 @@ func (f *field) hasLeft(id string, within time.Duration) bool {
 }
 
 // goneWith are the ids of those that have gone and may have something: the likely ones, and whoever died later than it came
-// into being, since it may have been handed over to them. Who leaves has handed it on.
-func (f *field) goneWith(since time.Time, likely func(id string) bool) (ids []string) {
+// into being, since it may have been handed over to them. Who leaves hands it on, which may take until handed.
+func (f *field) goneWith(since time.Time, handed time.Duration, likely func(id string) bool) (ids []string) {
 	for _, d := range f.gone {
-		got := d.member.State == Active && !since.IsZero() && since.Before(d.at)
+		got := !since.IsZero() && since.Before(d.at) && (d.member.State == Active || time.Since(d.at) < handed)
 		if (got || likely(d.member.ID)) && time.Since(d.at) < rememberedFor {
 			ids = append(ids, d.member.ID)
 		}

@@ -156,7 +156,8 @@ func (f *Forwarder) own(w http.ResponseWriter, id string) { w.Header()[OwnerHead
 // member for which likely is true is asked first; nil means that none is likelier. It returns the status of the
 // first answer other than 404, which is relayed, or 0 if no node has it, or the request has made
 // its hop; nothing is written then. If a node could not be asked and no other has it, the answer is 502
-// and names that node: it may have it. So is it if the likely one was a member and is away, or one that has died since c.Since.
+// and names that node: it may have it. So is it if the likely one was a member and is away, or one that has died since c.Since, or has
+// left just now and may be handing over what it has.
 func (f *Forwarder) ToHolder(w http.ResponseWriter, r *http.Request, c Call, likely func(id string) bool) int {
 	if hop, _ := HopOf(r); hop.Forwarded {
 		return 0
@@ -173,7 +174,7 @@ func (f *Forwarder) ToHolder(w http.ResponseWriter, r *http.Request, c Call, lik
 		}
 	}
 	if likely != nil {
-		t.tried = append(t.tried, among.goneWith(c.Since, likely)...)
+		t.tried = append(t.tried, among.goneWith(c.Since, f.Owners.fields.grace, likely)...)
 	}
 	if len(t.tried) > 0 {
 		return t.unreached("a node that may have this could not be reached")

@@ -126,7 +126,7 @@ func TestTheHolderMayComeBack(t *testing.T) {
 }
 
 // What was handed over to a node that has died since is not known to be nowhere, whoever made it. A node that leaves hands on
-// what it has.
+// what it has, in its own time.
 func TestWhatWasHandedToADeadNodeMayComeBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		leaves bool
@@ -147,6 +147,9 @@ func TestWhatWasHandedToADeadNodeMayComeBack(t *testing.T) {
 				w.nodes["node-1"].kill()
 				w.fleet.Kill("node-1")
 				w.ask(asked)
+				if got := w.ask(asked); c.age > 0 && got.StatusCode != 502 {
+					t.Errorf("when it has just gone: %d %s", got.StatusCode, got.body)
+				}
 				time.Sleep(time.Minute)
 				switch got := w.ask(asked); {
 				case got.StatusCode != c.want:
