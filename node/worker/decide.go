@@ -41,24 +41,27 @@ func (p Policy) decide(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfte
 	case out.Class == "" && !out.NoRetry && !out.Retryable():
 		return p.completed(d, out)
 	case !out.Retryable() || s.State.Tried >= s.Job.AttemptsAllowed(s.State):
-		return p.failed(d, out)
+		return p.failed(d.because(out), out)
 	default:
-		return p.again(d, s, out, hint.Or(pace.Backoff(s.State.Retries(), p.BackoffMax, jitter), p.RetryAfterMax))
+		return p.again(d.because(out), s, out, hint.Or(pace.Backoff(s.State.Retries(), p.BackoffMax, jitter), p.RetryAfterMax))
 	}
 }
 
 // decided is what all decisions about an attempt have in common.
 func decided(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfter) decision {
-	d := decision{
-		reason: shortened(out.Reason()),
-		now:    out.StartedAt.Add(out.Took),
+	return decision{
+		now: out.StartedAt.Add(out.Took),
 		attempt: job.Attempt{
 			Number: s.State.Tried, StartedAt: out.StartedAt.UnixMilli(), DurationMS: out.Took.Milliseconds(),
 			Status: out.Status, Error: out.Class, MaybeExecuted: out.MaybeExecuted, RetryAfter: hint.Raw,
 		},
 		asked: hint.OK,
 	}
-	if out.Canceled() {
+}
+
+// because notes why the attempt failed.
+func (d decision) because(out dispatch.Outcome) decision {
+	if d.reason = shortened(out.Reason()); out.Canceled() {
 		d.attempt.Error, d.reason = job.CrashedWorker, string(job.CrashedWorker)
 	}
 	return d
@@ -79,7 +82,6 @@ func (p Policy) again(d decision, s job.Snapshot, out dispatch.Outcome, wait tim
 
 // completed ends the job with the answer.
 func (p Policy) completed(d decision, out dispatch.Outcome) decision {
-	d.reason = ""
 	d = p.ended(d, out)
 	d.end.Status, d.end.Keep = job.Completed, p.CompletedTTL.Milliseconds()
 	d.end.Result.ContentType = out.Header.Get("Content-Type")

@@ -46,8 +46,8 @@ func (p Policy) decideDirect(s job.Snapshot, out dispatch.Outcome, sig pace.Sign
 	case answered && !overloaded:
 		return p.completed(d, out)
 	case s.Job.DirectOnly, answered && out.NoRetry, !answered && !out.Retryable():
-		return p.failed(d, out)
+		return p.failed(d.because(out), out)
 	default:
-		return p.again(d, s, out, sig.RetryAfter.Or(0, p.RetryAfterMax))
+		return p.again(d.because(out), s, out, sig.RetryAfter.Or(0, p.RetryAfterMax))
 	}
 }
