@@ -16,9 +16,7 @@ func TargetOf(rawURL string) string {
 	if !ok {
 		return ""
 	}
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
-	}
+	rest = authority(rest)
 	if scheme == "" || rest == "" {
 		return ""
 	}
@@ -34,6 +32,17 @@ func TargetOf(rawURL string) string {
 		return rawURL[:start+len(rest)] // an allocation less for every look at a job
 	}
 	return scheme + "://" + rest
+}
+
+// authority is what stands between the scheme and the path of a URL.
+func authority(rest string) string {
+	for i := range len(rest) { // which costs less than to make a set of the three for strings.IndexAny
+		switch rest[i] {
+		case '/', '?', '#':
+			return rest[:i]
+		}
+	}
+	return rest
 }
 
 const httpPort, httpsPort = ":80", ":443"
