@@ -81,7 +81,7 @@ type sender struct {
 func (s *sender) Send(ctx context.Context, c webhook.Call) webhook.Reply {
 	host := job.Lane{Target: job.TargetOf(c.URL)}.Host()
 	out, _ := s.dispatcher.Do(ctx, dispatch.Call{
-		Method: http.MethodPost, URL: c.URL, Headers: c.Headers, Body: c.Body, Timeout: s.timeout(host),
+		Method: http.MethodPost, URL: c.URL, Headers: c.Headers, Extra: c.Extra, Body: c.Body, Timeout: s.timeout(host),
 	})
 	crashpoint.Reach(crashpoint.Delivered)
 	return webhook.Reply{Status: out.Status, Class: out.Class, Header: out.Header}

@@ -30,7 +30,11 @@ type Identity struct {
 // Headers returns the headers by which the node introduces itself and its load, under both prefixes.
 // What is not set in id is left out.
 func Headers(id Identity, l Load) []job.Header {
-	h := make([]job.Header, 0, 18)
+	fields := 12
+	if id.JobID != "" {
+		fields = 18
+	}
+	h := make([]job.Header, 0, fields)
 	add := func(preferred, alias, value string) {
 		h = append(h, job.Header{Name: preferred, Value: value}, job.Header{Name: alias, Value: value})
 	}

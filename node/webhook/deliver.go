@@ -38,7 +38,8 @@ type Sender interface {
 // Call is what goes to the receiver.
 type Call struct {
 	URL     string
-	Headers []job.Header
+	Headers []job.Header // of the delivery
+	Extra   []job.Header // of the turn
 	Body    []byte
 }
 
@@ -74,7 +75,7 @@ type Turn struct {
 	Entry job.Entry
 	// Held is the job if it is at hand; nil: it is read from the store.
 	Held *job.Snapshot
-	// Headers go onto the call before those of the delivery itself.
+	// Headers go onto the call besides those of the delivery itself.
 	Headers []job.Header
 	// Release gives the receiver's slot back, with what its answer says about pace. It is called once
 	// in each turn.
@@ -156,7 +157,7 @@ func (d *Deliverer) prepare(ctx context.Context, t Turn) (c Call, s job.Snapshot
 		})
 		return Call{}, s, cmp.Or(o, Settled)
 	}
-	return Call{URL: s.Job.Request.WebhookURL, Headers: headers(s, t.Headers), Body: body}, s, 0
+	return Call{URL: s.Job.Request.WebhookURL, Headers: headers(s), Extra: t.Headers, Body: body}, s, 0
 }
 
 func (d *Deliverer) snapshot(ctx context.Context, t Turn) (job.Snapshot, error) {
@@ -219,14 +220,14 @@ func (d *Deliverer) persist(ctx context.Context, id job.ID, step string, do func
 // DeliveryID is the id of the delivery of a job's result, the same in every attempt.
 func DeliveryID(id job.ID) string { return "webhook:" + id.String() }
 
-// headers returns the headers of a call, its own ones last.
-func headers(s job.Snapshot, more []job.Header) []job.Header {
+// headers returns the headers that tell of the delivery.
+func headers(s job.Snapshot) []job.Header {
 	id, attempt := DeliveryID(s.Job.ID), strconv.Itoa(s.Webhook.Attempts+1)
-	return append(more[:len(more):len(more)],
-		job.Header{Name: "Content-Type", Value: "application/json"},
-		job.Header{Name: "X-Aqueduct-Delivery-Id", Value: id},
-		job.Header{Name: "X-Aquifer-Delivery-Id", Value: id},
-		job.Header{Name: "X-Aqueduct-Delivery-Attempt", Value: attempt},
-		job.Header{Name: "X-Aquifer-Delivery-Attempt", Value: attempt},
-	)
+	return []job.Header{
+		{Name: "Content-Type", Value: "application/json"},
+		{Name: "X-Aqueduct-Delivery-Id", Value: id},
+		{Name: "X-Aquifer-Delivery-Id", Value: id},
+		{Name: "X-Aqueduct-Delivery-Attempt", Value: attempt},
+		{Name: "X-Aquifer-Delivery-Attempt", Value: attempt},
+	}
 }

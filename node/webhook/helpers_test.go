@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -114,7 +115,7 @@ func answer(status int, headers ...string) webhook.Reply {
 
 func header(c webhook.Call, name string) string {
 	var value string
-	for _, h := range c.Headers {
+	for _, h := range slices.Concat(c.Headers, c.Extra) {
 		if h.Name == name {
 			value = h.Value
 		}

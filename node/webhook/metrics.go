@@ -7,19 +7,19 @@ import (
 	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
-type metrics struct {
-	attempts *prometheus.CounterVec
-}
+// metrics has the counter of each state that an attempt may leave a delivery in.
+type metrics map[job.WebhookState]prometheus.Counter
 
 func newMetrics(r prometheus.Registerer) metrics {
-	m := metrics{attempts: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
+	attempts := promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "aquifer_webhook_attempts_total",
 		Help: "Attempts to deliver a result, by the state that they left the delivery in; pending is to be tried again.",
-	}, []string{"state"})}
+	}, []string{"state"})
+	m := make(metrics)
 	for _, s := range []job.WebhookState{job.WebhookPending, job.WebhookDelivered, job.WebhookRejected, job.WebhookFailed} {
-		m.attempts.WithLabelValues(string(s))
+		m[s] = attempts.WithLabelValues(string(s))
 	}
 	return m
 }
 
-func (m metrics) attempt(s job.WebhookState) { m.attempts.WithLabelValues(string(s)).Inc() }
+func (m metrics) attempt(s job.WebhookState) { m[s].Inc() }
