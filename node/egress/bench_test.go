@@ -202,3 +202,28 @@ func processorTime(b *testing.B) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// BenchmarkReadResponse compares how a usual answer is read with how net/http reads it.
+func BenchmarkReadResponse(b *testing.B) {
+	const answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Mon, 30 Nov 2026 18:34:08 GMT\r\nContent-Length: 11\r\n\r\n" + `{"ok":true}`
+	for name, read := range map[string]func(*bufio.Reader, *http.Request) (*http.Response, error){
+		"link": readResponse, "net/http": http.ReadResponse,
+	} {
+		b.Run(name, func(b *testing.B) {
+			source := strings.NewReader("")
+			in := bufio.NewReaderSize(source, readBufferBytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				source.Reset(answer)
+				in.Reset(source)
+				resp, err := read(in, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -11,7 +11,7 @@
 // because the Transport spends most of its time in handing each request to one goroutine and its
 // answer to another: here the caller's own goroutine writes the request, waits, and reads the answer,
 // at about a third of the cost. How an answer is understood is net/http's business on both paths
-// (http.ReadResponse), and the same tests hold both.
+// (http.ReadResponse), but for heads in which there is nothing to understand, and the same tests hold both.
 //
 // It does not retry, does not pace and knows nothing about jobs. There is no time limit but those of
 // the request and of its context.

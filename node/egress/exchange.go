@@ -116,7 +116,7 @@ func (e *exchange) receive() (*http.Response, error) {
 		asked = &http.Request{Method: http.MethodHead}
 	}
 	for e.link.room = e.links.header; ; {
-		resp, err := http.ReadResponse(e.in, asked)
+		resp, err := readResponse(e.in, asked)
 		switch {
 		case err != nil && e.link.room <= 0:
 			return nil, fmt.Errorf("%w of %d bytes", errHeaderTooLarge, e.links.header)

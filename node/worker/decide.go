@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/aquifer-fleet/aquifer/node/dispatch"
@@ -53,7 +54,7 @@ func decided(s job.Snapshot, out dispatch.Outcome, hint pace.RetryAfter) decisio
 		now: out.StartedAt.Add(out.Took),
 		attempt: job.Attempt{
 			Number: s.State.Tried, StartedAt: out.StartedAt.UnixMilli(), DurationMS: out.Took.Milliseconds(),
-			Status: out.Status, Error: out.Class, MaybeExecuted: out.MaybeExecuted, RetryAfter: hint.Raw,
+			Status: out.Status, Error: out.Class, MaybeExecuted: out.MaybeExecuted, RetryAfter: strings.Clone(hint.Raw),
 		},
 		asked: hint.OK,
 	}
@@ -84,7 +85,7 @@ func (p Policy) again(d decision, s job.Snapshot, out dispatch.Outcome, wait tim
 func (p Policy) completed(d decision, out dispatch.Outcome) decision {
 	d = p.ended(d, out)
 	d.end.Status, d.end.Keep = job.Completed, p.CompletedTTL.Milliseconds()
-	d.end.Result.ContentType = out.Header.Get("Content-Type")
+	d.end.Result.ContentType = strings.Clone(out.Header.Get("Content-Type")) // which is part of the whole header
 	return d
 }
 
