@@ -86,7 +86,7 @@ func New(cfg Config) *Queue {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{cfg: cfg, epoch: time.Now(), targets: map[string]*target{}, pruneAt: maxIdleTargets, workers: newWorkers()}
+	q := &Queue{cfg: cfg, epoch: time.Now(), targets: map[string]*target{}, pruneAt: maxIdleTargets}
 	q.counts.metrics = newMetrics(q)
 	if cfg.CountTenants {
 		q.tenants = newTenants()
@@ -107,11 +107,13 @@ func (q *Queue) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
+	q.workers.open()
 	q.run.Store(&run{reads: ctx, turns: context.WithoutCancel(ctx)})
 	q.each((*target).start)
 	<-ctx.Done()
 	q.run.Store(nil)
 	q.each((*target).stop)
+	q.workers.close()
 	q.working.Wait()
 	return nil
 }
