@@ -98,7 +98,8 @@ func (p Policy) failed(d decision, out dispatch.Outcome) decision {
 }
 
 func (p Policy) ended(d decision, out dispatch.Outcome) decision {
-	d.end = &job.End{At: d.now.UnixMilli(), Last: &d.attempt}
+	last := d.attempt // a pointer into d would have all of d stay
+	d.end = &job.End{At: d.now.UnixMilli(), Last: &last}
 	if out.Class != "" {
 		return d
 	}
