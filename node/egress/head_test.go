@@ -81,7 +81,7 @@ func FuzzUsualHead(f *testing.F) {
 		}
 		body, err := io.ReadAll(got.Body)
 		wantBody, wantErr := io.ReadAll(want.Body)
-		if string(body) != string(wantBody) || err != wantErr { //nolint:errorlint // the very same
+		if string(body) != string(wantBody) || err != wantErr {
 			t.Fatalf("the body of %q is %q, %v, want %q, %v", answer, body, err, wantBody, wantErr)
 		}
 		if got.Body, want.Body = nil, nil; !reflect.DeepEqual(got, want) {
