@@ -2,7 +2,9 @@ package pebblestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"runtime"
 	"slices"
 	"sync"
@@ -43,10 +45,11 @@ type committer struct {
 	closed bool
 	wake   chan struct{} // of one: the queue is not empty, or closed
 
-	// next, reserved and writes are owned by run: the next order to give, the highest that is reserved on
+	// next, reserved, writes and sorted are owned by run: the next order to give, the highest that is reserved on
 	// disk, and what merge works with.
 	next, reserved job.Order
 	writes         []write
+	sorted         []rank
 	// rescue runs in run after wantRescue; see Store.rescue.
 	rescue func()
 	wanted atomic.Bool
@@ -213,10 +216,9 @@ func (c *committer) merge(changes []*change) (*pebble.Batch, error) {
 			c.writes = append(c.writes, write{kind: o.kind, key: buf[o.from:o.mid], value: buf[o.mid:o.end]})
 		}
 	}
-	slices.SortFunc(c.writes, func(a, b write) int { return bytes.Compare(a.key, b.key) })
 	batch := c.db.NewBatchWithSize(size + 16*len(c.writes) + 64)
-	for _, w := range c.writes {
-		if err := w.to(batch); err != nil {
+	for _, r := range c.sort() {
+		if err := c.writes[r.at].to(batch); err != nil {
 			return nil, err
 		}
 	}
@@ -230,6 +232,29 @@ func (c *committer) merge(changes []*change) (*pebble.Batch, error) {
 		return batch, err
 	}
 	return batch, nil
+}
+
+// rank is what a write is sorted by: how its key begins, as a number, which mostly tells it apart from all others.
+type rank struct {
+	start uint64
+	at    int // among the writes
+}
+
+// sort returns the writes in the order of their keys.
+func (c *committer) sort() []rank {
+	c.sorted = c.sorted[:0]
+	for i, w := range c.writes {
+		var start [8]byte
+		copy(start[:], w.key)
+		c.sorted = append(c.sorted, rank{start: binary.BigEndian.Uint64(start[:]), at: i})
+	}
+	slices.SortFunc(c.sorted, func(a, b rank) int {
+		if a.start != b.start {
+			return cmp.Compare(a.start, b.start)
+		}
+		return bytes.Compare(c.writes[a.at].key, c.writes[b.at].key)
+	})
+	return c.sorted
 }
 
 // write is one write of a batch.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,6 +44,29 @@ func TestKeys(t *testing.T) {
 		prefix := appendLanePrefix(nil, job.Calls, a.Lane)
 		if inside := bytes.HasPrefix(keyB, prefix); inside != (a.Lane == b.Lane) {
 			t.Fatalf("place in %v is in the lane %v: %v", b.Lane, a.Lane, inside)
+		}
+	})
+}
+
+// TestSort sorts writes whose keys share beginnings, or are short.
+func TestSort(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.Custom(func(t *rapid.T) string {
+			length := rapid.IntRange(1, 12).Draw(t, "length")
+			return string(rapid.SliceOfN(rapid.ByteMax(1), length, length).Draw(t, "bytes"))
+		})
+		keys := rapid.SliceOfDistinct(key, func(k string) string { return k }).Draw(t, "keys")
+		var c committer
+		for _, k := range keys {
+			c.writes = append(c.writes, write{key: []byte(k)})
+		}
+		var got []string
+		for _, r := range c.sort() {
+			got = append(got, string(c.writes[r.at].key))
+		}
+		slices.Sort(keys)
+		if !slices.Equal(got, keys) {
+			t.Fatalf("sorted are %q, want %q", got, keys)
 		}
 	})
 }
