@@ -105,18 +105,13 @@ func (s *Store) Adopt(ctx context.Context, work []store.Handed) ([]store.Adoptio
 		return nil, s.waited(err)
 	}
 	c := s.newChange()
-	c.settle = func(job.Order, error) { release() }
+	c.release = release
 	list, added, err := s.adoption(ctx, c, work)
 	if err != nil || len(added) == 0 {
 		return list, s.abandon(c, err)
 	}
 	c.durable = true
-	c.settle = func(_ job.Order, err error) {
-		if err == nil {
-			s.offers.remove(added...)
-		}
-		release()
-	}
+	c.made = func(job.Order) { s.offers.remove(added...) }
 	first, err := s.commit(ctx, c)
 	if err != nil {
 		return nil, err

@@ -30,9 +30,11 @@ type change struct {
 	durable bool
 	// visible runs in the committer as soon as the change is visible to readers; it may be nil.
 	visible func()
-	// settle runs once, just before the answer, whatever the answer is, also when nobody waits for it
-	// any more. It gives up claims and brings what is kept in memory in line; it may be nil.
-	settle func(order job.Order, err error)
+	// made and then release run once, just before the answer, also when nobody waits for it any more: made
+	// brings what is kept in memory in line, unless the change has failed; release gives up claims. Either may
+	// be nil.
+	made    func(order job.Order)
+	release func()
 	// queued is true while the change stands in the committer's queue, guarded by its mutex.
 	queued   bool
 	answered chan error // of one
@@ -66,8 +68,11 @@ func (s *Store) recycle(c *change) {
 
 // answer ends the change. It must be called once.
 func (c *change) answer(err error) {
-	if c.settle != nil {
-		c.settle(c.order, err)
+	if c.made != nil && err == nil {
+		c.made(c.order)
+	}
+	if c.release != nil {
+		c.release()
 	}
 	c.answered <- err
 }

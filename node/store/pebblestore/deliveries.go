@@ -17,7 +17,7 @@ func (s *Store) Postpone(ctx context.Context, e job.Entry, next job.Webhook) err
 		c.dropPlace(job.Deliveries, e.Lane, e.Order)
 		c.set(appendDue(nil, next.DueAt, byte(store.DueDelivery), e.ID), appendLane(nil, e.Lane))
 		return func(job.Order) { s.owed.remove(e.ID) },
-			s.setRecord(c, appendID(nil, kindWebhook, e.ID), next, 0)
+			s.setRecord(c, appendID(nil, kindWebhook, e.ID), &next, 0)
 	})
 	return err
 }
@@ -31,7 +31,7 @@ func (s *Store) Settle(ctx context.Context, id job.ID, next job.Webhook) error {
 		}
 		next.Order, next.DueAt = 0, 0
 		return func(job.Order) { s.owed.remove(id) },
-			s.setRecord(c, appendTimed(nil, kindExpiry, expiresAt, id), next, 0)
+			s.setRecord(c, appendTimed(nil, kindExpiry, expiresAt, id), &next, 0)
 	})
 	return err
 }
@@ -81,7 +81,7 @@ func (s *Store) Owe(ctx context.Context, id job.ID) (job.Entry, error) {
 		c.durable = s.logs.strict // somebody has asked for it
 		next := job.Webhook{State: job.WebhookPending}
 		c.drop(appendTimed(nil, kindExpiry, now.State.ExpiresAt, id))
-		err = s.setRecord(c, appendID(nil, kindWebhook, id), next, 0)
+		err = s.setRecord(c, appendID(nil, kindWebhook, id), &next, 0)
 		c.placeRecord()
 		c.setPlace(job.Deliveries, lane, id)
 		return nil, err

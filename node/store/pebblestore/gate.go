@@ -8,11 +8,16 @@ type gate struct {
 	// state is the number of those inside, plus shut.
 	state atomic.Int64
 	left  chan struct{} // of one: somebody has left a gate that is shut
+	out   func()        // leave, for who hands it on: made once, as each entrant may do so
 }
 
 const shut = 1 << 62
 
-func newGate() *gate { return &gate{left: make(chan struct{}, 1)} }
+func newGate() *gate {
+	g := &gate{left: make(chan struct{}, 1)}
+	g.out = g.leave
+	return g
+}
 
 // enter reports whether the gate is open; then the caller is inside until it leaves.
 func (g *gate) enter() bool {

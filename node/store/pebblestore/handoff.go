@@ -274,7 +274,7 @@ func (s *Store) transitMany(ctx context.Context, ids []job.ID, build func(*chang
 		return s.waited(err)
 	}
 	c := s.newChange()
-	c.settle = func(job.Order, error) { release() }
+	c.release = release
 	leave, err := s.read(ctx)
 	if err != nil {
 		return s.abandon(c, err)
@@ -284,12 +284,7 @@ func (s *Store) transitMany(ctx context.Context, ids []job.ID, build func(*chang
 	if err != nil || len(c.ops) == 0 {
 		return s.abandon(c, err)
 	}
-	c.settle = func(_ job.Order, err error) {
-		if err == nil {
-			made()
-		}
-		release()
-	}
+	c.made = func(job.Order) { made() }
 	_, err = s.commit(ctx, c)
 	return err
 }

@@ -59,11 +59,12 @@ func (s *Store) insertion(j *job.Job, entry job.Entry, hash job.KeyHash, keyed b
 	c := s.newChange()
 	// Whatever moves the job afterwards is a later change, so it forgets the place later than this.
 	c.visible = func() {
-		entry.Order = c.order
-		s.waiting.put(place{entry: entry})
+		at := place{entry: entry}
+		at.entry.Order = c.order
+		s.waiting.put(at)
 	}
 	if keyed {
-		c.settle = func(job.Order, error) { s.keys.release(hash) }
+		c.release = func() { s.keys.release(hash) }
 	}
 	if s.volume.full() {
 		return nil, s.abandon(c, store.ErrFull)

@@ -262,7 +262,7 @@ func (s *Store) read(ctx context.Context) (func(), error) {
 	if !s.reads.enter() {
 		return nil, store.ErrClosed
 	}
-	return s.reads.leave, nil
+	return s.reads.out, nil
 }
 
 // Failed is closed when the store has failed: see store.ErrFailed. Close then returns why.

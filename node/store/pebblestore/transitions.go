@@ -23,22 +23,15 @@ func (s *Store) transition(
 		return 0, err
 	}
 	c := s.newChange()
-	c.settle = func(job.Order, error) { s.jobs.release(id) }
-	var made func(job.Order)
+	c.release = func() { s.jobs.release(id) }
 	if _, offered := s.offers.get(id); offered {
 		err = store.ErrStale
 	} else {
-		made, err = build(c)
+		c.made, err = build(c)
 	}
 	leave()
 	if err != nil {
 		return 0, s.abandon(c, err)
-	}
-	c.settle = func(order job.Order, err error) {
-		if err == nil && made != nil {
-			made(order)
-		}
-		s.jobs.release(id)
 	}
 	return s.commit(ctx, c)
 }
@@ -59,7 +52,7 @@ func (s *Store) Begin(ctx context.Context, e job.Entry, next job.State, startedA
 		return func(job.Order) {
 			s.waiting.remove(e.ID)
 			s.attempts.set(open)
-		}, s.setRecord(c, appendID(nil, kindAttempt, e.ID), rec, e.Order)
+		}, s.setRecord(c, appendID(nil, kindAttempt, e.ID), &rec, e.Order)
 	})
 	return err
 }
@@ -90,7 +83,7 @@ func (s *Store) Retry(ctx context.Context, e job.Entry, next job.State) error {
 		c.closeAttempt(open)
 		c.set(appendDue(nil, next.DueAt, byte(store.DueCall), e.ID), appendLane(nil, open.place.Lane))
 		return func(job.Order) { s.attempts.remove(e.ID) },
-			s.setRecord(c, appendID(nil, kindState, e.ID), next, 0)
+			s.setRecord(c, appendID(nil, kindState, e.ID), &next, 0)
 	})
 	return err
 }
@@ -116,7 +109,7 @@ func (s *Store) Finish(ctx context.Context, f store.Finish) (job.Entry, error) {
 		}
 		next := f.Next
 		next.Order, next.DueAt = 0, 0
-		err := s.setRecord(c, appendID(buf[:0], kindState, id), next, 0)
+		err := s.setRecord(c, appendID(buf[:0], kindState, id), &next, 0)
 		c.placeRecord()
 		c.setPlace(job.Deliveries, lane, id)
 		entered := s.ledger.keep && !f.Job.Void(next.Phase())
@@ -187,7 +180,7 @@ func (s *Store) Record(ctx context.Context, id job.ID, next job.State) error {
 			if closes {
 				s.attempts.remove(id)
 			}
-		}, errors.Join(err, s.setRecord(c, appendID(nil, kindState, id), next, place))
+		}, errors.Join(err, s.setRecord(c, appendID(nil, kindState, id), &next, place))
 	})
 	return err
 }

@@ -95,7 +95,7 @@ func (s *Store) Expire(ctx context.Context, now time.Time, limit int) (int, erro
 func (s *Store) expireSome(ctx context.Context, ids []expiredKey) (removed int, err error) {
 	c := s.newChange()
 	var release []func()
-	c.settle = func(job.Order, error) {
+	c.release = func() {
 		for _, f := range release {
 			f()
 		}
