@@ -59,7 +59,7 @@ func openPebble(o Options, v *volume) (db *pebble.DB, err error) {
 		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                uint64(memtableBytes(o)),
 		MemTableStopWritesThreshold: memtables,
-		L0CompactionThreshold:       8,
+		L0CompactionThreshold:       2 * layersMerge, // Pebble counts each layer twice
 		L0StopWritesThreshold:       layersStop,
 		MaxManifestFileSize:         4 << 20,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },

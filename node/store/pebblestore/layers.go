@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	// layersStop is how many layers of tables that flushes have made stop all writes: so many must
-	// every read look through.
+	// layersMerge is how many layers of tables that flushes have made are merged into the rest. What is merged is
+	// written anew together with what it falls among, so more at once write less: 8 save a third of what 4 do.
+	layersMerge = 8
+	// layersStop is how many of them stop all writes: so many must every read look through.
 	layersStop = 40
 	// layersFull is how many of them make a disk full where compactions, which would merge them, find
 	// no room: accepted work then has as many to go.
