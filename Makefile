@@ -8,7 +8,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := .tools/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 # LONG: fuzz by time, else by a count, which a slow machine only makes slower.
-FUZZ      := $(if $(LONG),60s,20000x)
+FUZZ      := $(if $(LONG),60s,5000x)
 KILLS     := $(if $(LONG),200,20)
 BENCHTIME ?= 1s
 E2E_JOBS  ?= 4000
