@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -65,9 +66,9 @@ func (b *beliefs) about(id string, ask func() bool) *belief {
 	return asked
 }
 
-// believedBesides reports whether a member other than m believes this node's seal now. Then the fault is at m, and
-// another one may own what is m's; else this node's secret or clock is wrong, and it would take itself for the owner of
-// everything. What was found less than beliefLife ago is not asked for again.
+// believedBesides reports whether a member other than m, which refuses this node's seal, believes it now, or none that
+// refuses it takes work while this node does. Then another one may own what is m's; else this node's secret or clock is
+// wrong, and it would take itself for the owner of everything. What was found less than beliefLife ago is not asked for again.
 func (f *Forwarder) believedBesides(ctx context.Context, m Member) bool {
 	found := f.beliefs.about(m.ID, func() bool { return f.askBelief(context.WithoutCancel(ctx), m) })
 	select {
@@ -78,27 +79,51 @@ func (f *Forwarder) believedBesides(ctx context.Context, m Member) bool {
 	}
 }
 
-// askBelief asks all members but m at once.
+// askBelief asks all members but m at once, and then whether those that refuse it take work.
 func (f *Forwarder) askBelief(ctx context.Context, m Member) bool {
+	others := slices.DeleteFunc(f.others(), func(other Member) bool { return other.ID == m.ID || f.Owners.pruned.has(other) })
+	v := f.poll(ctx, others)
+	return v.believed || !f.yields(ctx, append(v.refusers, m))
+}
+
+// others are all other members, this node's successor in the order of ids first.
+func (f *Forwarder) others() []Member {
+	now := f.Owners.fields.now()
+	i, there := slices.BinarySearchFunc(now.members, now.roster.Self.ID, byID)
+	if !there {
+		return slices.Clone(now.members)
+	}
+	return slices.Concat(now.members[i+1:], now.members[:i])
+}
+
+// verdict is what members say of this node's seal.
+type verdict struct {
+	believed bool
+	// refusers do not believe it, and why is what one of them says of that. If it is believed they need not be all.
+	refusers []Member
+	why      error
+}
+
+// poll asks members at once whether they believe this node's seal, until one does.
+func (f *Forwarder) poll(ctx context.Context, members []Member) (v verdict) {
 	ctx, cancel := context.WithTimeout(ctx, beliefTimeout)
 	defer cancel()
-	now := f.Owners.fields.now()
-	believed := make(chan bool, len(now.members))
-	asked := 0
-	for _, other := range now.members {
-		if other.ID == m.ID || other.ID == now.roster.Self.ID || f.Owners.pruned.has(other) {
-			continue
-		}
-		asked++
-		go func() {
-			err := f.ready(ctx, other)
-			believed <- err == nil || errors.Is(err, errNotReady)
-		}()
+	type answer struct {
+		of  Member
+		err error
 	}
-	for range asked {
-		if <-believed {
-			return true
+	answers := make(chan answer, len(members))
+	for _, m := range members {
+		go func() { answers <- answer{m, f.ready(ctx, m)} }()
+	}
+	for range members {
+		switch a := <-answers; {
+		case a.err == nil, errors.Is(a.err, errNotReady):
+			v.believed = true
+			return v
+		case errors.Is(a.err, errDistrust) && !errors.Is(a.err, errMisled):
+			v.refusers, v.why = append(v.refusers, a.of), a.err
 		}
 	}
-	return false
+	return v
 }

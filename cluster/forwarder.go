@@ -163,7 +163,7 @@ func (f *Forwarder) ToHolder(w http.ResponseWriter, r *http.Request, c Call, lik
 		return 0
 	}
 	among := f.Owners.fields.now()
-	if why := among.roster.Unsettled; why != nil {
+	if why := f.Owners.unsettled(among.roster); why != nil {
 		f.metrics.unsettled.Inc()
 		return answerLater(w, http.StatusServiceUnavailable, refusal{Error: (&UnsettledError{why}).Error()})
 	}

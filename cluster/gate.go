@@ -111,7 +111,7 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrSealOld):
 		reason = "old"
 	case errors.Is(err, ErrSealNotForUs):
-		reason = "not_for_us"
+		reason = notForUs
 	case errors.Is(err, ErrSealBody):
 		reason = "body"
 	case !errors.Is(err, ErrSealBroken):

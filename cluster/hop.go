@@ -32,9 +32,12 @@ const (
 	misplacedHeader = "X-Aquifer-Cluster-Misplaced"
 	// unsettledHeader is "true" when a node did not take a request because it does not know its cluster yet.
 	unsettledHeader = "X-Aquifer-Cluster-Unsettled"
-	// refusedHeader says that a node did not believe a seal.
+	// refusedHeader says that a node did not believe a seal, and why.
 	refusedHeader = "X-Aquifer-Peer-Refused"
 )
+
+// notForUs is the value of refusedHeader where a seal is right but for whom it names.
+const notForUs = "not_for_us"
 
 func internalHeaders() [7]string {
 	return [...]string{forwardedHeader, fromHeader, triedHeader, toHeader, timeHeader, bodyHeader, signatureHeader}

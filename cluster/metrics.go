@@ -22,7 +22,7 @@ func newForwarderMetrics(reg prometheus.Registerer, owners *Owners, waiting *wai
 			"be asked for counts more than once. relayed: answered; broken: the answer was cut short; gone: the client " +
 			"left; unreachable: the member could not be connected to; unanswered: the member may have taken it (504); " +
 			"full: too much waited; distrusted: the member refuses this node's signature; redirected: the member named " +
-			"another owner; misplaced: this node named another owner; unsettled: the node does not know its cluster; " +
+			"another owner; misplaced: this node named another owner; unsettled: the node does not know its cluster, or is not believed there; " +
 			"nobody: no member could take it (502).",
 	}, []string{"result"})
 	auto.NewGaugeFunc(prometheus.GaugeOpts{

@@ -30,7 +30,8 @@ type Owner struct {
 // ErrNobody tells that no member is left that may own a tenant: all drain, or were tried.
 var ErrNobody = errors.New("no node of the cluster can take this")
 
-// UnsettledError tells that this node does not know well enough who is there to say who owns a tenant.
+// UnsettledError tells that this node does not know well enough who is there to say who owns a tenant, or that the others
+// do not believe it.
 type UnsettledError struct{ Err error }
 
 func (e *UnsettledError) Error() string {
@@ -51,6 +52,9 @@ type OwnersConfig struct {
 	// spares callers the wait for one that is not. It is also how long a member that has gone from
 	// the view without a word is still tried first.
 	PruneTTL time.Duration
+	// Sealed: the node owns nothing before the other members were asked whether they believe its seal, nor while they do
+	// not. A Forwarder that runs asks them.
+	Sealed bool
 }
 
 const defaultPruneTTL = 30 * time.Second
@@ -61,6 +65,7 @@ type Owners struct {
 	fields    fields
 	firsts    firsts
 	pruned    pruned
+	standing  standing
 }
 
 // NewOwners returns the owners of the tenants of a view.
@@ -68,9 +73,23 @@ func NewOwners(c OwnersConfig) *Owners {
 	if c.PruneTTL == 0 {
 		c.PruneTTL = defaultPruneTTL
 	}
-	return &Owners{
+	o := &Owners{
 		placement: c.Placement, fields: fields{view: c.View, grace: c.PruneTTL}, pruned: newPruned(c.PruneTTL),
 	}
+	if o.standing.heeded = c.Sealed; c.Sealed {
+		o.standing.set(errUnasked)
+	}
+	return o
+}
+
+// Unsettled says why this node owns and forwards nothing now, and is not ready; nil if it is.
+func (o *Owners) Unsettled() error { return o.unsettled(o.fields.view.Roster()) }
+
+func (o *Owners) unsettled(r *Roster) error {
+	if r.Unsettled != nil {
+		return r.Unsettled
+	}
+	return o.standing.lost()
 }
 
 // Of returns the owner of a routing key: the first of Rank that is neither among tried, the ids that
@@ -79,11 +98,11 @@ func NewOwners(c OwnersConfig) *Owners {
 // error is ErrNobody or an *UnsettledError.
 func (o *Owners) Of(ctx context.Context, key string, tried []string) (Owner, error) {
 	f := o.fields.now()
-	switch {
-	case key == "":
+	if key == "" {
 		return Owner{f.roster.Self, true}, nil
-	case f.roster.Unsettled != nil:
-		return Owner{}, &UnsettledError{f.roster.Unsettled}
+	}
+	if why := o.unsettled(f.roster); why != nil {
+		return Owner{}, &UnsettledError{why}
 	}
 	if o.placement != nil {
 		rank := func() []Member { return o.rank(f, key, tried) }
@@ -126,7 +145,7 @@ func (o *Owners) Successor(ctx context.Context, key string, tried []string) (Own
 // Others reports whether a member besides this node may own anything, also if it is passed over now.
 func (o *Owners) Others() bool {
 	f := o.fields.now()
-	return f.roster.Unsettled == nil && slices.ContainsFunc(f.members, func(m Member) bool {
+	return o.unsettled(f.roster) == nil && slices.ContainsFunc(f.members, func(m Member) bool {
 		return m.State == Active && m.ID != f.roster.Self.ID
 	})
 }

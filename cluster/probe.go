@@ -16,7 +16,14 @@ const probeEvery = time.Second
 // Run asks the members in doubt whether they are ready, and ends with the context: those that are passed
 // over, and those that have gone from the view without a word. A Forwarder works without; it then
 // passes over the one kind for the whole PruneTTL, and finds out about the other kind with a request.
+//
+// It also looks whether the others believe this node, if its Owners heed that.
 func (f *Forwarder) Run(ctx context.Context) error {
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	if f.Owners.standing.heeded {
+		watch.Go(func() { f.watchStanding(ctx) })
+	}
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"time"
 )
 
 // Why a member brought no answer.
@@ -22,6 +21,8 @@ var (
 	errBroken = fmt.Errorf("%w: the connection ended", errUnanswered)
 	// errDistrust: the member does not believe the seal.
 	errDistrust = errors.New("the member does not believe this node")
+	// errMisled: nor would any, since the member's address leads to another node, be it this one. Its secret is right.
+	errMisled = fmt.Errorf("%w: %s", errDistrust, notForUs)
 	// errInTime is the cause for which an attempt is given up.
 	errInTime = errors.New("no answer in time")
 )
@@ -76,10 +77,7 @@ func (f *Forwarder) exchange(ctx context.Context, r *http.Request, m Member, c C
 	}
 	hop.writeTo(req.Header)
 	f.Seal.Sign(req, m.ID, c.Body)
-	start := time.Now()
-	resp, err := f.Transport.RoundTrip(req)
-	f.metrics.seconds.Observe(time.Since(start).Seconds())
-	return resp, err
+	return f.Transport.RoundTrip(req)
 }
 
 // classify says which error it is that an attempt had.
@@ -97,11 +95,16 @@ func (f *Forwarder) classify(ctx context.Context, a *attempt, err error) error {
 
 // believed returns an answer unless it says that the member does not believe the seal.
 func (f *Forwarder) believed(a *answered) (*answered, error) {
-	if why := a.notTaken(http.StatusUnauthorized, refusedHeader); why != "" {
+	switch why := a.notTaken(http.StatusUnauthorized, refusedHeader); why {
+	case "":
+		return a, nil
+	case notForUs:
+		a.end()
+		return nil, errMisled
+	default:
 		a.end()
 		return nil, fmt.Errorf("%w: %.32s", errDistrust, why)
 	}
-	return a, nil
 }
 
 // notTaken returns the field of an answer in which a member says why it has not taken the request. An

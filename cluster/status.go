@@ -20,7 +20,7 @@ type Status struct {
 	// ActiveUsers and UserCapacity are those of this node.
 	ActiveUsers  int `json:"active_users"`
 	UserCapacity int `json:"user_capacity"`
-	// Unsettled says why the node does not know its cluster yet; empty if it does.
+	// Unsettled says why the node does not know its cluster yet, or why the others do not believe it; empty if all is well.
 	Unsettled string `json:"unsettled,omitempty"`
 	// StaleSince is since when the node cannot learn anything new and goes on with what it knew then, in Unix ms; absent
 	// if it can.
@@ -39,7 +39,7 @@ func (o *Owners) Status() Status {
 	r, pruned := o.fields.view.Roster(), o.Pruned()
 	s := Status{
 		Self: r.Self, Members: len(r.Members), Nodes: r.Members, Algorithm: rendezvous, State: r.Self.State,
-		ActiveUsers: r.Self.ActiveTenants, UserCapacity: r.Self.Weight(), Unsettled: text(r.Unsettled),
+		ActiveUsers: r.Self.ActiveTenants, UserCapacity: r.Self.Weight(), Unsettled: text(o.unsettled(r)),
 		PruneTTLSeconds: int(o.pruned.ttl.Seconds()), PrunedMembers: len(pruned), PrunedIDs: pruned,
 	}
 	if !r.Stale.IsZero() {

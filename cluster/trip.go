@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 )
 
 // trip is one request on its way to the node that answers it. The goroutine of the request owns it.
@@ -81,15 +82,21 @@ func (t *trip) ask(m Member, decide bool) (*answered, error) {
 	if decide {
 		hop.Tried = t.unusable()
 	}
-	resp, err := t.f.send(t.r, m, t.call, hop)
+	resp, err := t.send(m, hop)
 	// A connection that ends without an answer may be an old one that its other end closed just when
 	// it was used. The same member knows whether it has taken the request already, by its key.
 	if decide && errors.Is(err, errBroken) {
-		if resp, err = t.f.send(t.r, m, t.call, hop); errors.Is(err, errUnsent) {
+		if resp, err = t.send(m, hop); errors.Is(err, errUnsent) {
 			err = fmt.Errorf("%w, nor a second time: %v", errBroken, err) //nolint:errorlint // what was sent once is not unsent
 		}
 	}
 	return resp, err
+}
+
+func (t *trip) send(m Member, hop Hop) (*answered, error) {
+	start := time.Now()
+	defer func() { t.f.metrics.seconds.Observe(time.Since(start).Seconds()) }()
+	return t.f.send(t.r, m, t.call, hop)
 }
 
 // unusable are the members without which the member that is asked is to decide who is the owner. This node is

@@ -88,6 +88,10 @@ func (w *world) start(id string, change func(id string, c *cluster.ForwarderConf
 	if change != nil {
 		change(id, &c)
 	}
+	if c.Owners == nil { // it is to heed what the others say of its seal
+		h.owners = cluster.NewOwners(cluster.OwnersConfig{View: w.fleet.View(id), Sealed: true})
+		c.Owners = h.owners
+	}
 	h.forwarder = cluster.NewForwarder(c)
 	gate := cluster.NewGate(http.HandlerFunc(h.serve), cluster.GateConfig{Seal: c.Seal, MaxBodyBytes: 8 << 20, Logger: c.Logger, Registerer: h.registry})
 	srv := &http.Server{Handler: gate, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
@@ -221,6 +225,9 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	handler := h.handler
 	h.mu.Unlock()
 	if r.URL.Path == "/ready" {
+		if h.owners.Unsettled() != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
 		return
 	}
 	body, err := io.ReadAll(r.Body)

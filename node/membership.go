@@ -57,7 +57,9 @@ func (n *Node) newMembership(w *working) (*membership, error) {
 	if m.peers, err = egress.New(egress.Config{Dial: n.deps.Dial, DialTimeout: connecting, MaxIdleConns: n.idleConns()}); err != nil {
 		return nil, err
 	}
-	m.owners = cluster.NewOwners(cluster.OwnersConfig{View: m.view, Placement: m.placement, PruneTTL: c.PruneTTL()})
+	m.owners = cluster.NewOwners(cluster.OwnersConfig{
+		View: m.view, Placement: m.placement, PruneTTL: c.PruneTTL(), Sealed: m.seal.Enforced(),
+	})
 	m.sharers = cluster.NewSharers(cluster.SharersConfig{Owners: m.owners, Learning: m.learning, Registerer: n.deps.Registry})
 	m.forwarder = cluster.NewForwarder(cluster.ForwarderConfig{
 		Owners: m.owners, Transport: exchange{m.peers}, Unsent: unsent, Seal: m.seal, AnswerTimeout: n.answering(),
@@ -178,12 +180,12 @@ func (m *membership) drain(ctx context.Context) {
 	_ = m.view.Announce(ctx, cluster.Draining) // who is not told is refused and looks elsewhere
 }
 
-// ready says whether the node knows its cluster.
+// ready says whether the node knows its cluster, and is believed there.
 func (m *membership) ready() error {
 	if m == nil {
 		return nil
 	}
-	if err := m.view.Roster().Unsettled; err != nil {
+	if err := m.owners.Unsettled(); err != nil {
 		return fault.New(fault.Unavailable, "the node does not know its cluster yet: %v", err)
 	}
 	return nil

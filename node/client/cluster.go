@@ -18,7 +18,7 @@ type Cluster struct {
 	// ActiveUsers and UserCapacity are those of Self.
 	ActiveUsers  int    `json:"active_users"`
 	UserCapacity int    `json:"user_capacity"`
-	Unsettled    string `json:"unsettled,omitzero"` // why the node does not know its cluster yet
+	Unsettled    string `json:"unsettled,omitzero"` // why the node does not know its cluster yet, or is not believed there
 	// StaleSince is since when the node goes on with what it knew then, in Unix ms; 0 if it learns of the others.
 	StaleSince int64 `json:"stale_since,omitzero"`
 	// PruneTTLSeconds is how long a member that could not be reached is passed over, as PrunedIDs are now.
