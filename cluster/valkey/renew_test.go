@@ -184,6 +184,33 @@ func TestStrangeAssignment(t *testing.T) {
 	}
 }
 
+// TestStrangeIdleAssignment: nor does it keep any from being given up.
+func TestStrangeIdleAssignment(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	c := config(t, s.URL(), member("a", 100))
+	c.Idle = time.Second
+	a := start(t, c)
+	a.sees(1)
+	a.owner("strange")
+	var names []string
+	for i := range 20 {
+		key := strconv.Itoa(i)
+		a.owner(key)
+		names = append(names, assignmentOf(key))
+	}
+	s.Do("DEL", assignmentOf("strange"))
+	s.Do("LPUSH", assignmentOf("strange"), "x")
+	valkeytest.Until(t, func() error {
+		for _, name := range names {
+			if s.Do("PERSIST", name); s.Get(name) != "" { // without an end of its own
+				return errors.New("an idle tenant is not given up")
+			}
+		}
+		return nil
+	})
+}
+
 // TestSlowPlacement: a request of a new tenant waits for a Valkey that hangs only as long as was agreed.
 func TestSlowPlacement(t *testing.T) {
 	t.Parallel()

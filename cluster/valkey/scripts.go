@@ -1,7 +1,7 @@
 package valkey
 
 // The scripts. Each gets one key, by which a Valkey Cluster finds the place, and the common prefix of all
-// others. A record that is no JSON is nobody's.
+// others. A record that is no JSON, or of another type, is nobody's.
 
 // common are functions that the scripts share.
 const common = `
@@ -9,8 +9,8 @@ local prefix = ARGV[1]
 local function instance(id) return prefix .. 'instance:' .. id end
 local function tenants(id) return instance(id) .. ':assignments' end
 local function read(id)
-  local text = redis.call('GET', instance(id))
-  if not text then return nil end
+  local text = redis.pcall('GET', instance(id))
+  if type(text) ~= 'string' then return nil end
   local ok, record = pcall(cjson.decode, text)
   if ok and type(record) == 'table' and record.id == id then return record, text end
   return nil
@@ -133,13 +133,13 @@ end
 return kept
 `
 
-// releaseScript gives up that an owner has tenants.
+// releaseScript gives up that an owner has tenants. An assignment of another type is left as it is.
 // KEYS: instances. ARGV: prefix, owner, hashes.
 const releaseScript = common + `
 local id = ARGV[2]
 for i = 3, #ARGV do
   local key = prefix .. 'assignment:' .. ARGV[i]
-  if redis.call('GET', key) == id then
+  if redis.pcall('GET', key) == id then
     redis.call('DEL', key)
     redis.call('ZREM', tenants(id), ARGV[i])
   end

@@ -59,6 +59,23 @@ func TestStrangersThatTakeNothing(t *testing.T) {
 	}
 }
 
+// TestStrangerOfAnotherType: what stands in place of a heartbeat and is none, keeps nobody from the others.
+func TestStrangerOfAnotherType(t *testing.T) {
+	t.Parallel()
+	s := valkeytest.Start(t)
+	s.Do("SADD", "aqueduct:instances", "strange")
+	s.Do("LPUSH", "aqueduct:instance:strange", "x")
+	a, b := start(t, config(t, s.URL(), member("a", 10))), start(t, config(t, s.URL(), member("b", 10)))
+	a.sees(2)
+	b.sees(2)
+	if got, other := a.owner("u"), b.owner("u"); got != other {
+		t.Errorf("the owner is %q and %q", got, other)
+	}
+	if left, _ := s.Do("EXISTS", "aqueduct:instance:strange").AsBool(); !left {
+		t.Error("what is not a node's was deleted")
+	}
+}
+
 // TestStrangerWithoutEnd: the end of a heartbeat that has none is not waited for.
 func TestStrangerWithoutEnd(t *testing.T) {
 	t.Parallel()
