@@ -28,7 +28,7 @@ type task struct {
 	turn   *Turn
 }
 
-// workerIdle is how long a worker waits for another turn at least. It is not twice as long.
+// workerIdle is how long a worker waits for another turn at least, and half of the longest that it waits.
 const workerIdle = time.Second
 
 // start has a turn run, by a worker that is idle or by a new one. It does not block.
