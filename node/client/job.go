@@ -34,7 +34,7 @@ type Job struct {
 type Waiting struct {
 	For      string `json:"for"`               // one of the reasons of the reference
 	Position int    `json:"position,omitzero"` // in its queue, 1 is next; 0 while it is not there
-	ETAMS    int64  `json:"eta_ms"`            // estimated, until its turn
+	ETAMS    int64  `json:"eta_ms"`            // estimated, until its turn; 0 also if nobody can tell
 	Since    int64  `json:"since"`             // Unix ms
 }
 
