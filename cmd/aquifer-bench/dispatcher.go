@@ -39,7 +39,13 @@ func (d *dispatcher) stop() error {
 type contender struct {
 	name  string
 	start func(ctx context.Context, dir string) (*dispatcher, error)
+	jobs  int // it gets so many; 0: as many as the workload has
 }
+
+// with is the contender beside itself, with more jobs.
+func (c contender) with(jobs int) contender { return contender{longName(c.name, jobs), c.start, jobs} }
+
+func longName(name string, jobs int) string { return fmt.Sprintf("%s %d", name, jobs) }
 
 // relayName is the contender that the others are compared with.
 const relayName = "relay"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type result struct {
 
 // measure runs the workload once against a contender that starts afresh below root.
 func measure(ctx context.Context, root string, who contender, w workload) (_ result, err error) {
+	w.Jobs = cmp.Or(who.jobs, w.Jobs)
 	dir, err := os.MkdirTemp(root, who.name+"-")
 	if err != nil {
 		return result{}, fmt.Errorf("directory of %s: %w", who.name, err)
