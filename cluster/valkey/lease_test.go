@@ -247,7 +247,7 @@ func (r *region) ask(i int) {
 		}
 	}
 	if agreed {
-		time.AfterFunc(time.Duration(r.random.IntN(12))*step, func() { l.agree(asked) })
+		time.AfterFunc(1+time.Duration(r.random.IntN(12))*step, func() { l.agree(asked) })
 	}
 }
 
