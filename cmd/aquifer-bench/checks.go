@@ -14,9 +14,9 @@ type check struct {
 
 func (c check) limit() string {
 	if c.AtLeast {
-		return fmt.Sprintf(">= %g", c.Limit)
+		return fmt.Sprintf(">= %.4g", c.Limit)
 	}
-	return fmt.Sprintf("<= %g", c.Limit)
+	return fmt.Sprintf("<= %.4g", c.Limit)
 }
 
 func (c check) word() string {
@@ -38,9 +38,13 @@ func atMost(mode, figure string, got, limit float64) check {
 type limits struct {
 	mode     string
 	ratio    float64 // throughput to the relay's
-	cpu      float64 // seconds per 1,000 jobs
+	cpu      float64 // seconds per 1,000 jobs, on a machine where the relay uses relayCPU
 	p50, p99 float64 // accept at 1,000/s, ms
 }
+
+// relayCPU is what the relay uses on the machine for which the limits of CPU time were set, in seconds per 1,000 jobs. On another
+// one, or a busy one, only the ratio to the relay's tells something of the node.
+const relayCPU = 0.101
 
 func gateLimits() []limits {
 	return []limits{
@@ -52,6 +56,7 @@ func gateLimits() []limits {
 // checks sets what was measured beside the limits. What was not measured has no check.
 func checks(rep gateReport) []check {
 	var list []check
+	relay, _ := of(rep.Closed, relayName)
 	for _, l := range gateLimits() {
 		closed, ran := of(rep.Closed, l.mode)
 		if ran {
@@ -59,6 +64,9 @@ func checks(rep gateReport) []check {
 				atLeast(l.mode, "throughput to the relay's", closed.Ratio.Median, l.ratio),
 				atMost(l.mode, "CPU s per 1,000 jobs", closed.CPUSeconds.Median, l.cpu),
 				atMost(l.mode, "peak RSS, MB", closed.PeakRSS.Median/1e6, 110))
+		}
+		if base := relay.CPUSeconds.Median; ran && base > 0 {
+			list = append(list, atMost(l.mode, "CPU to the relay's", closed.CPUSeconds.Median/base, l.cpu/relayCPU))
 		}
 		open, opened := of(rep.Open, l.mode)
 		if opened {

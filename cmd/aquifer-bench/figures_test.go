@@ -127,14 +127,14 @@ func TestChecks(t *testing.T) {
 	slow := summary{Contender: nodeSync, AcceptP50: spread{Median: 0.9}, AcceptP99: spread{Median: 3.1}}
 	rep := gateReport{
 		Closed: []summary{
-			good, bad,
+			good, bad, {Contender: relayName, CPUSeconds: spread{Median: 0.101}},
 			{Contender: longName(nodeDefault, longJobs), JobsPerSecond: spread{Median: 95}},
 			{Contender: longName(nodeSync, longJobs), JobsPerSecond: spread{Median: 94}},
 		},
 		Open: []summary{fast, slow},
 	}
 	list := checks(rep)
-	if len(list) != 20 {
+	if len(list) != 22 {
 		t.Fatalf("%d checks", len(list))
 	}
 	for _, c := range list {
