@@ -17,7 +17,7 @@ func idOf(r *http.Request) (job.ID, error) {
 }
 
 // redrive runs an ended job again, as a new one.
-func (f *face) redrive(w http.ResponseWriter, r *http.Request) int {
+func (f look) redrive(w http.ResponseWriter, r *http.Request) int {
 	if err := f.drainingFault(); err != nil {
 		return f.fail(w, r, err)
 	}
@@ -42,7 +42,7 @@ type redelivery struct {
 }
 
 // redeliver owes the result of an ended job to its webhook again.
-func (f *face) redeliver(w http.ResponseWriter, r *http.Request) int {
+func (f look) redeliver(w http.ResponseWriter, r *http.Request) int {
 	if err := f.drainingFault(); err != nil {
 		return f.fail(w, r, err)
 	}

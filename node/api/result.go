@@ -10,7 +10,7 @@ import (
 )
 
 // result answers with what the job of a key has answered, here or at another node.
-func (f *face) result(w http.ResponseWriter, r *http.Request) int {
+func (f look) result(w http.ResponseWriter, r *http.Request) int {
 	key, err := f.keyOf(r.URL.RawQuery)
 	if err != nil {
 		return f.fail(w, r, err)

@@ -62,7 +62,7 @@ type resultView struct {
 }
 
 // show shows a job.
-func (f *face) show(w http.ResponseWriter, r *http.Request) int {
+func (f look) show(w http.ResponseWriter, r *http.Request) int {
 	id, err := idOf(r)
 	if err != nil {
 		return f.fail(w, r, err)

@@ -19,7 +19,7 @@ const (
 )
 
 // stream tells what happens to a job, until it has ended.
-func (f *face) stream(w http.ResponseWriter, r *http.Request) int {
+func (f look) stream(w http.ResponseWriter, r *http.Request) int {
 	id, err := idOf(r)
 	if err != nil {
 		return f.fail(w, r, err)
@@ -40,7 +40,7 @@ func (f *face) stream(w http.ResponseWriter, r *http.Request) int {
 		newSSE(w, r)
 		return http.StatusOK
 	}
-	t := teller{face: f, live: live, told: events.Follow(live, s, lastID), place: placeOf(s), replayed: s.State.Phase().Ended()}
+	t := teller{face: f.face, live: live, told: events.Follow(live, s, lastID), place: placeOf(s), replayed: s.State.Phase().Ended()}
 	return t.tell(w, r)
 }
 

@@ -200,6 +200,9 @@ func TestWhatADeadNodeWasHandedIsNotUnknown(t *testing.T) {
 				holder = n
 			}
 		}
+		if holder == nil {
+			t.Fatal("nobody has taken the job")
+		}
 		holder.Kill(nodetest.ProcessDeath)
 		<-time.After(5 * time.Minute)
 		for _, n := range r.nodes {
@@ -230,5 +233,41 @@ func TestANodeLeavesABrokenCluster(t *testing.T) {
 		r.Net.Heal(leaving.Machine, r.nodes[2].Machine)
 		leaving.Start()
 		r.runOnce(ids)
+	})
+}
+
+// A node that leaves hands what it has not done to the nodes that own its tenants next: nothing waits for it to come
+// back, and nothing runs twice.
+func TestALeavingNodeHandsItsWorkOver(t *testing.T) {
+	providers(t, 3, func(t *testing.T, r *region) {
+		r.target.Reply(nodetest.Text("done").Late(2 * time.Second))
+		var ids []string
+		for i := range 300 {
+			ids = append(ids, r.at(r.nodes[i%3], r.submission(user(fmt.Sprint("user-", i%30)), timeout(time.Minute))))
+		}
+		leaving := r.nodes[1]
+		leaving.KeepsWork = true // its queue does not hear that the work is elsewhere
+		leaving.Stop()
+		if taken := r.nodes[0].Gauge("aquifer_handoff_jobs_total") + r.nodes[2].Gauge("aquifer_handoff_jobs_total"); taken < 50 || taken > 150 {
+			t.Errorf("%v jobs were taken", taken)
+		}
+		r.node = r.nodes[0]
+		done := 0
+		for _, id := range ids {
+			// What had ended there is on its disk only.
+			if _, err := r.node.Client().Get(t.Context(), id); err == nil {
+				tells(t, r.settled(id), "completed 200: 200; delivered after 1")
+				done++
+			}
+		}
+		if done < len(ids)*3/4 {
+			t.Errorf("only %d of %d jobs are known to those that stayed", done, len(ids))
+		}
+		r.idle()
+		if n := r.calls(); n != len(ids) {
+			t.Errorf("%d calls for %d jobs", n, len(ids))
+		}
+		leaving.Start()
+		r.idle()
 	})
 }
