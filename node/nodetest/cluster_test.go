@@ -50,7 +50,10 @@ func (r *region) enroll(n *nodetest.Node, id string) {
 		own := &c.Cluster
 		own.Enabled, own.Provider, own.SelfID, own.SelfAddr = true, r.provider, id, n.URL()
 		own.PeerSecret = []string{"a secret of the peers"}
-		own.GossipAdvertise, own.Join = gossip(n), []string{gossip(r.nodes[0])}
+		own.GossipAdvertise, own.Join = gossip(n), nil
+		for _, seed := range r.nodes[:min(2, len(r.nodes))] { // two, that a seed that starts again finds the other one
+			own.Join = append(own.Join, gossip(seed))
+		}
 		for _, m := range r.nodes {
 			own.Members = append(own.Members, m.Name+"="+m.URL())
 		}
