@@ -42,9 +42,13 @@ type limits struct {
 	p50, p99 float64 // accept at 1,000/s, ms
 }
 
-// relayCPU is what the relay uses on the machine for which the limits of CPU time were set, in seconds per 1,000 jobs. On another
-// one, or a busy one, only the ratio to the relay's tells something of the node.
-const relayCPU = 0.101
+// What the relay needs on the machine for which the limits were set: CPU seconds per 1,000 jobs, and milliseconds to accept one at
+// 1,000/s. On another machine, or a busy one, only the ratio to the relay's tells something of the node.
+const (
+	relayCPU = 0.101
+	relayP50 = 0.2
+	relayP99 = 0.7
+)
 
 func gateLimits() []limits {
 	return []limits{
@@ -56,30 +60,16 @@ func gateLimits() []limits {
 // checks sets what was measured beside the limits. What was not measured has no check.
 func checks(rep gateReport) []check {
 	var list []check
-	relay, _ := of(rep.Closed, relayName)
 	for _, l := range gateLimits() {
-		closed, ran := of(rep.Closed, l.mode)
-		if ran {
-			list = append(list,
-				atLeast(l.mode, "throughput to the relay's", closed.Ratio.Median, l.ratio),
-				atMost(l.mode, "CPU s per 1,000 jobs", closed.CPUSeconds.Median, l.cpu),
-				atMost(l.mode, "peak RSS, MB", closed.PeakRSS.Median/1e6, 110))
+		list = append(list, l.closed(rep.Closed)...)
+		list = append(list, l.open(rep.Open)...)
+		var sum tally
+		for _, part := range [][]summary{rep.Closed, rep.Open} {
+			for _, name := range []string{l.mode, longName(l.mode, longJobs)} {
+				s, _ := of(part, name)
+				sum = sum.plus(s.Tally)
+			}
 		}
-		if base := relay.CPUSeconds.Median; ran && base > 0 {
-			list = append(list, atMost(l.mode, "CPU to the relay's", closed.CPUSeconds.Median/base, l.cpu/relayCPU))
-		}
-		open, opened := of(rep.Open, l.mode)
-		if opened {
-			list = append(list,
-				atMost(l.mode, "accept p50 at 1,000/s, ms", open.AcceptP50.Median, l.p50),
-				atMost(l.mode, "accept p99 at 1,000/s, ms", open.AcceptP99.Median, l.p99))
-		}
-		long, went := of(rep.Closed, longName(l.mode, longJobs))
-		if ran && went && closed.JobsPerSecond.Median > 0 {
-			list = append(list, atLeast(l.mode, "300,000 jobs to fewer, throughput",
-				long.JobsPerSecond.Median/closed.JobsPerSecond.Median, 0.95))
-		}
-		sum := closed.Tally.plus(open.Tally).plus(long.Tally)
 		list = append(list,
 			atMost(l.mode, "refused", float64(sum.Refused), 0),
 			atMost(l.mode, "lost", float64(sum.Lost), 0),
@@ -87,6 +77,43 @@ func checks(rep gateReport) []check {
 			atMost(l.mode, "repeated calls", float64(sum.RepeatedCalls), 0))
 	}
 	return list
+}
+
+// closed checks what was measured in the closed loop.
+func (l limits) closed(list []summary) (checks []check) {
+	node, ran := of(list, l.mode)
+	if !ran {
+		return nil
+	}
+	checks = append(checks,
+		atLeast(l.mode, "throughput to the relay's", node.Ratio.Median, l.ratio),
+		atMost(l.mode, "CPU s per 1,000 jobs", node.CPUSeconds.Median, l.cpu),
+		atMost(l.mode, "peak RSS, MB", node.PeakRSS.Median/1e6, 110))
+	if relay, ran := of(list, relayName); ran && relay.CPUSeconds.Median > 0 {
+		checks = append(checks, atMost(l.mode, "CPU to the relay's", node.CPUSeconds.Median/relay.CPUSeconds.Median, l.cpu/relayCPU))
+	}
+	if long, ran := of(list, longName(l.mode, longJobs)); ran && node.JobsPerSecond.Median > 0 {
+		checks = append(checks, atLeast(l.mode, "300,000 jobs to fewer, throughput",
+			long.JobsPerSecond.Median/node.JobsPerSecond.Median, 0.95))
+	}
+	return checks
+}
+
+// open checks what was measured at 1,000/s.
+func (l limits) open(list []summary) (checks []check) {
+	node, ran := of(list, l.mode)
+	if !ran {
+		return nil
+	}
+	checks = append(checks,
+		atMost(l.mode, "accept p50 at 1,000/s, ms", node.AcceptP50.Median, l.p50),
+		atMost(l.mode, "accept p99 at 1,000/s, ms", node.AcceptP99.Median, l.p99))
+	if relay, ran := of(list, relayName); ran && relay.AcceptP50.Median > 0 {
+		checks = append(checks,
+			atMost(l.mode, "accept p50 to the relay's", node.AcceptP50.Median/relay.AcceptP50.Median, l.p50/relayP50),
+			atMost(l.mode, "accept p99 to the relay's", node.AcceptP99.Median/relay.AcceptP99.Median, l.p99/relayP99))
+	}
+	return checks
 }
 
 func of(list []summary, name string) (summary, bool) {

@@ -131,10 +131,10 @@ func TestChecks(t *testing.T) {
 			{Contender: longName(nodeDefault, longJobs), JobsPerSecond: spread{Median: 95}},
 			{Contender: longName(nodeSync, longJobs), JobsPerSecond: spread{Median: 94}},
 		},
-		Open: []summary{fast, slow},
+		Open: []summary{fast, slow, {Contender: relayName, AcceptP50: spread{Median: 0.2}, AcceptP99: spread{Median: 0.7}}},
 	}
 	list := checks(rep)
-	if len(list) != 22 {
+	if len(list) != 26 {
 		t.Fatalf("%d checks", len(list))
 	}
 	for _, c := range list {
