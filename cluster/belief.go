@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -83,7 +84,7 @@ func (f *Forwarder) believedBesides(ctx context.Context, m Member) bool {
 func (f *Forwarder) askBelief(ctx context.Context, m Member) bool {
 	others := slices.DeleteFunc(f.others(), func(other Member) bool { return other.ID == m.ID || f.Owners.pruned.has(other) })
 	v := f.poll(ctx, others)
-	return v.believed || !f.yields(ctx, append(v.refusers, m))
+	return v.believer != "" || !f.anyServes(ctx, append(v.refusers, m))
 }
 
 // others are all other members, this node's successor in the order of ids first.
@@ -98,10 +99,17 @@ func (f *Forwarder) others() []Member {
 
 // verdict is what members say of this node's seal.
 type verdict struct {
-	believed bool
+	// believer believes it; empty if nobody does.
+	believer string
 	// refusers do not believe it, and why is what one of them says of that. If it is believed they need not be all.
 	refusers []Member
 	why      error
+	hang     bool // one that can be reached says nothing
+}
+
+// and is the verdict of more members.
+func (v verdict) and(more verdict) verdict {
+	return verdict{more.believer, append(v.refusers, more.refusers...), cmp.Or(v.why, more.why), v.hang || more.hang}
 }
 
 // poll asks members at once whether they believe this node's seal, until one does.
@@ -119,10 +127,13 @@ func (f *Forwarder) poll(ctx context.Context, members []Member) (v verdict) {
 	for range members {
 		switch a := <-answers; {
 		case a.err == nil, errors.Is(a.err, errNotReady):
-			v.believed = true
+			v.believer = a.of.ID
 			return v
-		case errors.Is(a.err, errDistrust) && !errors.Is(a.err, errMisled):
+		case errors.Is(a.err, errMisled):
+		case errors.Is(a.err, errDistrust):
 			v.refusers, v.why = append(v.refusers, a.of), a.err
+		case errors.Is(a.err, errUnanswered):
+			v.hang = true
 		}
 	}
 	return v

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -60,6 +61,7 @@ func (f *Forwarder) probe(ctx context.Context) {
 	probes.Wait()
 }
 
+// errNotReady is what a member says that takes no work now.
 var errNotReady = errors.New("the member is not ready")
 
 // ready asks a member whether it takes work.
@@ -73,8 +75,12 @@ func (f *Forwarder) ready(ctx context.Context, m Member) error {
 		return err
 	}
 	resp.discard()
-	if resp.StatusCode != http.StatusOK {
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		return nil
+	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
 		return errNotReady
+	default: // such as a proxy's, whose member is down
+		return fmt.Errorf("status %d is none of a member", resp.StatusCode)
 	}
-	return nil
 }

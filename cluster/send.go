@@ -99,10 +99,10 @@ func (f *Forwarder) believed(a *answered) (*answered, error) {
 	case "":
 		return a, nil
 	case notForUs:
-		a.end()
+		a.discard()
 		return nil, errMisled
 	default:
-		a.end()
+		a.discard()
 		return nil, fmt.Errorf("%w: %.32s", errDistrust, why)
 	}
 }

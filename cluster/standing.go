@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -44,11 +45,11 @@ func (s *standing) set(why error) {
 func (f *Forwarder) watchStanding(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
-	warned := false
+	warned, look := false, look{Forwarder: f}
 	for {
 		news := f.Owners.fields.view.Changes()
 		if f.Owners.fields.view.Roster().Unsettled == nil {
-			why := f.refusal(ctx)
+			why := look.refusal(ctx)
 			if ctx.Err() != nil {
 				return
 			}
@@ -70,33 +71,69 @@ func (f *Forwarder) watchStanding(ctx context.Context) {
 	}
 }
 
-// refusal says why this node must own nothing: of the others that answer none believes its seal, and it is not the one of
-// them to stay; nil if it may. As a rule it costs one request, as the next member in the order of ids believes it.
-func (f *Forwarder) refusal(ctx context.Context) error {
-	others := f.others()
-	next := min(1, len(others))
-	var refusers []Member
-	var why error
-	for _, some := range [][]Member{others[:next], others[next:]} {
-		v := f.poll(ctx, some)
-		if v.believed {
-			return nil
-		}
-		refusers, why = append(refusers, v.refusers...), cmp.Or(why, v.why)
-	}
-	if !f.yields(ctx, refusers) {
-		return nil
-	}
-	return fmt.Errorf("all nodes that answer refuse this one's signature; AQUIFER_PEER_SECRET must be theirs, and the clock right: %w", why)
+// patience is how long a node that is refused leaves it to others to own anything that it does not see do so.
+const patience = 10 * time.Second
+
+// look is one look after the other at what the others believe.
+type look struct {
+	*Forwarder
+	believer string    // the member that believed last
+	since    time.Time // when it began to wait for those that go first; zero if it does not
 }
 
-// yields reports whether one of the members that refuse this node goes before it. Of nodes that all refuse each other only
-// one is to own anything: the one that does so already, else that of the lowest id.
-func (f *Forwarder) yields(ctx context.Context, refusers []Member) bool {
+// refusal says why this node must own nothing: of the others that answer none believes its seal, and it is not the one of
+// them to stay; nil if it may. As a rule it costs one request, to who believed last.
+func (l *look) refusal(ctx context.Context) error {
+	others := l.others()
+	if i := slices.IndexFunc(others, func(m Member) bool { return m.ID == l.believer }); i > 0 {
+		others[0], others[i] = others[i], others[0]
+	}
+	next := min(1, len(others))
+	v := l.poll(ctx, others[:next])
+	if v.believer == "" {
+		v = v.and(l.poll(ctx, others[next:]))
+	}
+	if v.believer != "" {
+		l.believer, l.since = v.believer, time.Time{}
+		return nil
+	}
+	return l.unbelieved(ctx, v)
+}
+
+// unbelieved is the refusal of a node that nobody believes. Of nodes that all refuse each other only one is to own
+// anything: the one that does so already, else that of the lowest id, if that comes to it.
+func (l *look) unbelieved(ctx context.Context, v verdict) error {
+	lost := l.Owners.standing.lost()
+	if v.why != nil {
+		v.why = fmt.Errorf("all nodes that answer refuse this one's signature; AQUIFER_PEER_SECRET must be theirs, and the clock right: %w", v.why)
+	}
+	waits := lost != nil && v.goFirst(l.self(), lost)
+	switch {
+	case l.anyServes(ctx, v.refusers):
+		l.since = time.Time{}
+		return v.why
+	case waits && l.since.IsZero():
+		l.since = time.Now()
+		return cmp.Or(v.why, lost)
+	case waits && time.Since(l.since) < patience:
+		return cmp.Or(v.why, lost)
+	}
+	l.since = time.Time{}
+	return nil
+}
+
+// goFirst reports whether there are others that may come to own something before a node of that id, which does not for
+// that reason: a member that hangs may be one that refused it before.
+func (v verdict) goFirst(self string, lost error) bool {
+	return v.hang && !errors.Is(lost, errUnasked) ||
+		slices.ContainsFunc(v.refusers, func(m Member) bool { return m.State == Active && m.ID < self })
+}
+
+// anyServes reports whether one of some members takes work.
+func (f *Forwarder) anyServes(ctx context.Context, some []Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, beliefTimeout)
 	defer cancel()
-	stands, self := f.Owners.Unsettled() == nil, f.self()
-	return slices.ContainsFunc(refusers, func(m Member) bool { return !stands && m.ID < self || f.serves(ctx, m) })
+	return slices.ContainsFunc(some, func(m Member) bool { return f.serves(ctx, m) })
 }
 
 // serves reports whether a member takes work, as it tells anybody.
@@ -109,6 +146,7 @@ func (f *Forwarder) serves(ctx context.Context, m Member) bool {
 	if err != nil {
 		return false
 	}
-	_ = resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, resp.Body, leftover) // so that its connection can be used again
 	return resp.StatusCode == http.StatusOK
 }

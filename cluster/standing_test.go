@@ -1,7 +1,9 @@
 package cluster_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +177,100 @@ func TestAnAddressThatLeadsHereSaysNothing(t *testing.T) {
 				t.Fatalf("there stand %q", got)
 			}
 			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// Somebody who answers in a member's place, such as a proxy for one that is down, does not believe the seal.
+func TestAProxyBelievesNothing(t *testing.T) {
+	for _, status := range []int{401, 404, 500, 502, 503, 504} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			sealed(t, 3, map[string]string{"node-2": "a secret of its own"}, func(t *testing.T, w *world) {
+				proxy := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })
+				w.nodes["node-1"].front = proxy
+				defer w.run(time.Millisecond, "node-0", "node-2")()
+				for range 100 {
+					if got := w.stand(); got != "node-0" {
+						t.Fatalf("there stand %q", got)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
+// A node of a lower id that refuses another one and takes no work for a reason of its own does not keep that one out.
+func TestWhoNeverComesIsNotWaitedForForEver(t *testing.T) {
+	sealed(t, 2, map[string]string{"node-1": "a secret of its own"}, func(t *testing.T, w *world) {
+		w.fleet.Unsettle("node-0", errors.New("its disk is full"))
+		defer w.run(time.Millisecond, "node-0", "node-1")()
+		time.Sleep(time.Second)
+		if got := w.stand(); got != "" {
+			t.Errorf("there stand %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := w.stand(); got != "node-1" {
+			t.Errorf("there stand %q", got)
+		}
+		w.fleet.Unsettle("node-0", nil)
+		time.Sleep(time.Minute)
+		if got := w.stand(); got != "node-1" {
+			t.Errorf("there stand %q", got)
+		}
+	})
+}
+
+// Nor is one that drains.
+func TestWhoDrainsIsNotWaitedFor(t *testing.T) {
+	sealed(t, 2, map[string]string{"node-1": "a secret of its own"}, func(t *testing.T, w *world) {
+		defer w.run(time.Millisecond, "node-0", "node-1")()
+		w.fleet.Drain("node-0")
+		time.Sleep(2 * time.Second)
+		if got := w.stand(); got != "node-1" {
+			t.Errorf("there stand %q", got)
+		}
+	})
+}
+
+// A node that was refused does not take a member that hangs for a moment for one that is gone.
+func TestANodeThatIsRefusedStaysOutWhileTheOthersAreSlow(t *testing.T) {
+	sealed(t, 2, map[string]string{"node-1": "a secret of its own"}, func(t *testing.T, w *world) {
+		defer w.run(time.Millisecond, "node-0", "node-1")()
+		for range 5 {
+			w.nodes["node-0"].hold(8 * time.Second)
+			for range 80 {
+				if got := w.stand(); got != "node-0" {
+					t.Fatalf("there stand %q", got)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		w.nodes["node-0"].hold(time.Hour)
+		time.Sleep(time.Minute)
+		if got := w.stand(); got != "node-1" {
+			t.Errorf("there stand %q", got)
+		}
+	})
+}
+
+// The member that believed a node last is asked first: while the next one does not, all the others are asked once.
+func TestANodeWhoseNextOneRefusesItAsksOne(t *testing.T) {
+	sealed(t, 9, map[string]string{"node-1": "a secret of its own"}, func(t *testing.T, w *world) {
+		dials := func() (all int) {
+			for _, h := range w.nodes {
+				all += h.count(&h.dials)
+			}
+			return all
+		}
+		for _, id := range []string{"node-0", "node-1"} { // and who is refused by all, asks all on the same connections
+			defer w.run(time.Second/2, id)()
+			before := dials()
+			time.Sleep(time.Minute)
+			if n := dials() - before; n > 1 {
+				t.Errorf("%d new connections in a minute, of %s", n, id)
+			}
 		}
 	})
 }

@@ -50,6 +50,8 @@ type host struct {
 	// dial is what becomes of connections to the host; nil for a pipe to it.
 	dial    func(ctx context.Context) error
 	handler http.HandlerFunc
+	front   http.Handler // who answers in place of the node; nil for nobody
+	until   time.Time    // when it answers again
 	severed bool
 	dials   int
 	conns   []net.Conn
@@ -94,7 +96,7 @@ func (w *world) start(id string, change func(id string, c *cluster.ForwarderConf
 	}
 	h.forwarder = cluster.NewForwarder(c)
 	gate := cluster.NewGate(http.HandlerFunc(h.serve), cluster.GateConfig{Seal: c.Seal, MaxBodyBytes: 8 << 20, Logger: c.Logger, Registerer: h.registry})
-	srv := &http.Server{Handler: gate, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
+	srv := &http.Server{Handler: h.facing(gate), ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	done := make(chan struct{})
@@ -225,7 +227,8 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	handler := h.handler
 	h.mu.Unlock()
 	if r.URL.Path == "/ready" {
-		if h.owners.Unsettled() != nil {
+		if h.owners.Unsettled() != nil || h.owners.Status().State != cluster.Active {
+			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		return
