@@ -175,3 +175,35 @@ func TestTwoHalvesOfDifferentSecrets(t *testing.T) {
 		}
 	})
 }
+
+// A node that the others refuse, and that believes them, gets none of the work that one of them hands over.
+func TestANodeOfAnotherSecretIsHandedNothing(t *testing.T) {
+	together(t, "static", 3, func(t *testing.T, r *region) {
+		leaving, next, odd := r.nodes[0], r.nodes[1], r.nodes[2]
+		r.restarted(odd, wrong, shared)
+		if names := r.readies(); names != "node-0 node-1 " {
+			t.Fatalf("ready are %s", names)
+		}
+		r.target.Answer(func(q nodetest.Request) nodetest.Reply {
+			switch by := q.Header.Get("X-Aqueduct-Node-Id"); by {
+			case leaving.Name:
+				return nodetest.Status(503).With("Retry-After", "600")
+			case odd.Name:
+				t.Errorf("%s has a job", by)
+			}
+			return nodetest.Text("done")
+		})
+		for i := range 40 {
+			r.at(leaving, r.submission(user(fmt.Sprint("user-", i))))
+		}
+		waiting := leaving.Gauge("aquifer_queue_backlog")
+		leaving.KeepsWork = true // its gauges show what it has handed over, too
+		leaving.Stop()
+		next.WaitIdle()
+		if n := next.Gauge("aquifer_handoff_jobs_total"); n != waiting || n == 0 {
+			t.Errorf("of %v jobs the other one has got %v", waiting, n)
+		}
+		leaving.Start()
+		r.idle()
+	})
+}
