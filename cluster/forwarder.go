@@ -202,7 +202,7 @@ func (f *Forwarder) holders(among *field, likely func(id string) bool) []Member 
 
 // warn tells of a member that fails, without going on about it.
 func (f *Forwarder) warn(r *http.Request, message string, m Member, err error) {
-	if f.lines.may() {
+	if f.lines.may(time.Second) {
 		f.Logger.WarnContext(r.Context(), message, "member", m.ID, "error", err) //nolint:sloglint // the callers' messages are constant
 	}
 }

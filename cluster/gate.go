@@ -119,7 +119,7 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	g.refused.WithLabelValues(reason).Inc()
-	if g.lines.may() {
+	if g.lines.may(time.Minute) { // a peer that nobody believes asks each second whether that is so yet
 		g.Logger.WarnContext(r.Context(), "peer refused", "remote", r.RemoteAddr, "error", err)
 	}
 	w.Header().Set(refusedHeader, reason)

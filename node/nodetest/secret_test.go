@@ -207,3 +207,14 @@ func TestANodeOfAnotherSecretIsHandedNothing(t *testing.T) {
 		r.idle()
 	})
 }
+
+// A node that is refused asks each second whether that is so yet, which does not fill the logs of those that it asks.
+func TestANodeOfAnotherSecretFillsNoLog(t *testing.T) {
+	together(t, "static", 2, func(t *testing.T, r *region) {
+		r.restarted(r.nodes[1], wrong)
+		<-time.After(time.Hour)
+		if n := logged(r.nodes[0], "peer refused"); n == 0 || n > 61 {
+			t.Errorf("%d lines in an hour", n)
+		}
+	})
+}
