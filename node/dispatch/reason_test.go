@@ -57,14 +57,7 @@ func TestReasonsNameNoAddress(t *testing.T) {
 }
 
 func TestReasonsOfRealFailures(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := "http://" + closed.Addr().String()
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	const nobody = "http://127.0.0.1:1" // a port that the system gives to nobody
 	silent := newTarget(t, always(""))
 	nonsense := newTarget(t, always("nonsense\r\n\r\n"))
 	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
