@@ -58,29 +58,37 @@ func TestEarlyAnswer(t *testing.T) {
 
 // A connection whose request is only half written is not used again.
 func TestHalfWrittenRequestIsNotKept(t *testing.T) {
-	end := make(chan struct{})
-	defer close(end)
-	url, conns := path{}.kept(t, func(_ int, c *connection) { c.say(okAnswer) })
-	early := rawServer(t, func(c *connection) {
-		for c.head() != "" {
-			c.say(okAnswer)
-			<-end
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		const whole = 2 // the connection whose requests are read
+		c, err := New(Config{Dial: pipes(func(c *connection) {
+			for c.n != whole && c.head() != "" {
+				c.say(okAnswer)
+				<-end
+			}
+			for req, _ := c.next(); req != nil; req, _ = c.next() {
+				c.say(okAnswer)
+			}
+		})})
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	c := client(t, Config{})
-	for range 2 {
-		for _, to := range []string{early, url} {
-			if _, body, err := fetch(t.Context(), c, request("POST", to, strings.Repeat("x", largeBody))); body != "ok" {
-				t.Fatalf("%q, %v", body, err)
+		defer c.Close()
+		defer close(end)
+		for open := range 2 {
+			for kept, to := range []string{"http://early.test/", "http://whole.test/"} {
+				if _, body, err := fetch(t.Context(), c, request("POST", to, strings.Repeat("x", largeBody))); body != "ok" {
+					t.Fatalf("%q, %v", body, err)
+				}
+				if n := metricValue(t, c.dialer.metrics.connections); n != float64(max(open, kept)) {
+					t.Fatalf("%v connections are open after a request to %s, want those whose requests were written", n, to)
+				}
 			}
 		}
-	}
-	if on := conns(); on[0] != on[1] {
-		t.Errorf("written requests came on connections %v", on)
-	}
-	if n := metricValue(t, c.dialer.metrics.connections); n != 1 {
-		t.Errorf("%v connections are open, want the one whose requests were written", n)
-	}
+		if n := metricValue(t, c.dialer.metrics.dials.WithLabelValues(dialOK)); n != 3 {
+			t.Errorf("%v connections for two requests half written and two whole ones", n)
+		}
+	})
 }
 
 // An answer that was sent before the target closed its end of the upload is read.
