@@ -60,7 +60,7 @@ func (w *world) node(name string, environ ...string) *neighbor {
 	w.t.Helper()
 	n := &neighbor{t: w.t, fs: vfs.NewMem()}
 	n.cfg = mustConfig(w.t, append([]string{
-		"AQUIFER_LISTEN=127.0.0.1:0", "AQUIFER_NODE_ID=" + name, "AQUIFER_SHUTDOWN_QUIESCE_MS=0", "AQUIFER_SHUTDOWN_TIMEOUT_SECONDS=2",
+		"AQUIFER_LISTEN=127.0.0.1:0", "AQUIFER_NODE_ID=" + name, "AQUIFER_SHUTDOWN_QUIESCE_MS=0", "AQUIFER_SHUTDOWN_TIMEOUT_SECONDS=600",
 		"AQUIFER_VALKEY_URL=" + w.URL(), "AQUIFER_REMOTE_IDEMPOTENCY_ENABLED=true", "AQUIFER_REMOTE_RESULT_ENABLED=true",
 		"AQUIFER_REMOTE_IDEMPOTENCY_TIMEOUT_MS=10000", // which a busy machine keeps
 	}, environ...)...)
