@@ -106,7 +106,7 @@ func (o nodeOptions) newNode(dir string, setup nodeSetup) (*node, error) {
 		return nil, fmt.Errorf("no node to measure (build it, or name one with --node): %w", err)
 	}
 	n := &node{path: o.Node, dir: dir}
-	listen, debug, err := port.NewSupply().Pair()
+	listen, debug, err := port.Pair()
 	if err != nil {
 		return nil, err
 	}

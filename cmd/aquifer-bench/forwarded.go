@@ -38,7 +38,7 @@ func (o nodeOptions) member(ctx context.Context, dir string, setup nodeSetup, ca
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return member{}, err
 	}
-	listen, gossip, err := port.NewSupply().Pair()
+	listen, gossip, err := port.Pair()
 	if err != nil {
 		return member{}, err
 	}

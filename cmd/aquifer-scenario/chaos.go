@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/aquifer-fleet/aquifer/cmd/commandline"
-	"github.com/aquifer-fleet/aquifer/cmd/port"
 )
 
 // durabilitySync makes an acknowledgement mean that the job is on disk.
@@ -116,7 +115,6 @@ func (c *chaosCmd) all(ctx context.Context, root string, s commandline.Streams) 
 	rounds := c.rounds()
 	list := make([]outcome, len(rounds))
 	var (
-		free    = port.NewSupply()
 		writing sync.Mutex
 		lines   = json.NewEncoder(s.Out)
 	)
@@ -124,7 +122,7 @@ func (c *chaosCmd) all(ctx context.Context, root string, s commandline.Streams) 
 	group.SetLimit(c.Parallel)
 	for i, r := range rounds {
 		group.Go(func() error {
-			o := c.play(ctx, filepath.Join(root, r.name+"-"+r.provider), r, free)
+			o := c.play(ctx, filepath.Join(root, r.name+"-"+r.provider), r)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -138,10 +136,10 @@ func (c *chaosCmd) all(ctx context.Context, root string, s commandline.Streams) 
 }
 
 // play builds a world, plays a round in it and ends it.
-func (c *chaosCmd) play(ctx context.Context, dir string, r round, free *port.Supply) outcome {
+func (c *chaosCmd) play(ctx context.Context, dir string, r round) outcome {
 	begin := time.Now()
 	o := outcome{Scenario: r.name, Provider: r.provider, Durability: c.Durability}
-	a, noticed, err := c.inWorld(ctx, dir, r, free)
+	a, noticed, err := c.inWorld(ctx, dir, r)
 	o.account, o.Seconds = a, time.Since(begin).Seconds()
 	o = conclude(r.scenario, o, noticed, err)
 	if o.Passed || !c.Keep {
@@ -150,13 +148,13 @@ func (c *chaosCmd) play(ctx context.Context, dir string, r round, free *port.Sup
 	return o
 }
 
-func (c *chaosCmd) inWorld(ctx context.Context, dir string, r round, free *port.Supply) (a account, noticed time.Duration, err error) {
+func (c *chaosCmd) inWorld(ctx context.Context, dir string, r round) (a account, noticed time.Duration, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return a, 0, fmt.Errorf("directory of %s: %w", r.name, err)
 	}
 	w, err := newWorld(setup{
 		node: c.Node, dir: dir, provider: r.provider, durability: c.Durability,
-		size: max(r.nodes, nodesAtFirst), env: c.Env, ports: free, times: ordinaryTimes(),
+		size: max(r.nodes, nodesAtFirst), env: c.Env, times: ordinaryTimes(),
 	})
 	if err != nil {
 		return a, 0, err

@@ -17,7 +17,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/aquifer-fleet/aquifer/cmd/port"
 	"github.com/aquifer-fleet/aquifer/node/job"
 )
 
@@ -121,7 +120,7 @@ func standInProgram(t *testing.T) string {
 func played(t *testing.T, settle time.Duration, run func(ctx context.Context, w *world) error) outcome {
 	t.Helper()
 	w, err := newWorld(setup{
-		node: standInProgram(t), dir: t.TempDir(), provider: "static", size: nodesAtFirst, ports: port.NewSupply(),
+		node: standInProgram(t), dir: t.TempDir(), provider: "static", size: nodesAtFirst,
 		times: times{warmUp: 300 * time.Millisecond, tail: 300 * time.Millisecond, settle: settle, linger: 50 * time.Millisecond},
 	})
 	if err != nil {

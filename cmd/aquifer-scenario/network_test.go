@@ -14,7 +14,7 @@ import (
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	addr, err := port.NewSupply().Take()
+	addr, err := port.Take()
 	if err != nil {
 		t.Fatal(err)
 	}

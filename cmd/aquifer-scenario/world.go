@@ -24,7 +24,6 @@ type setup struct {
 	durability string
 	size       int // nodes that there can be
 	env        map[string]string
-	ports      *port.Supply
 	times      times
 }
 
@@ -56,7 +55,7 @@ func newWorld(s setup) (w *world, err error) {
 	w.balancer = newBalancer(w.http)
 	at := make(map[place][2]string) // where the others reach it, and where it is
 	for _, p := range []place{target, receiver, valkey} {
-		outer, inner, err := s.ports.Pair()
+		outer, inner, err := port.Pair()
 		if err != nil {
 			return nil, err
 		}
@@ -92,13 +91,13 @@ func (w *world) door(to place, addr, behind string, who func(net.Conn) (place, b
 func (w *world) newMember(id place) (*member, error) {
 	m := &member{id: id, path: w.node, dir: filepath.Join(w.dir, string(id)), http: w.http}
 	var err error
-	if m.peers, m.listen, err = w.ports.Pair(); err != nil {
+	if m.peers, m.listen, err = port.Pair(); err != nil {
 		return nil, err
 	}
-	if m.gossip, m.bind, err = w.ports.Pair(); err != nil {
+	if m.gossip, m.bind, err = port.Pair(); err != nil {
 		return nil, err
 	}
-	if m.calls, err = w.ports.Take(); err != nil {
+	if m.calls, err = port.Take(); err != nil {
 		return nil, err
 	}
 	m.doors = []*door{

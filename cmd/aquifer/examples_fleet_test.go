@@ -120,10 +120,10 @@ func (f *exampleFleet) takeOrder(w http.ResponseWriter, r *http.Request) {
 // freeAddresses returns addresses at which nobody listens, nor will while a node restarts.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
-	list, free := make([]string, n), port.NewSupply()
+	list := make([]string, n)
 	for i := range list {
 		var err error
-		if list[i], err = free.Take(); err != nil {
+		if list[i], err = port.Take(); err != nil {
 			t.Fatal(err)
 		}
 	}

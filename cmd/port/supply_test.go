@@ -1,17 +1,29 @@
-package port_test
+package port
 
 import (
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
 	"testing"
-
-	"github.com/aquifer-fleet/aquifer/cmd/port"
 )
 
+// TestMain lets the test program stand in for another process that takes an address, and begins to look where it is told.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "take" {
+		supply.next, _ = strconv.Atoi(os.Args[2])
+		addr, _ := Take()
+		_, _ = os.Stdout.WriteString(addr)
+		return
+	}
+	os.Exit(m.Run())
+}
+
 func TestAddressesAreFreeAndNeverTheSame(t *testing.T) {
-	s, seen := port.NewSupply(), map[string]bool{}
-	for range 20 {
-		one, two, err := s.Pair()
+	seen := map[string]bool{}
+	for range 30 {
+		one, two, err := Pair()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,10 +41,26 @@ func TestAddressesAreFreeAndNeverTheSame(t *testing.T) {
 	}
 }
 
+// What this process has taken is nobody else's, though nobody listens there.
+func TestAnotherProcessTakesOthers(t *testing.T) {
+	mine, err := Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := int(netip.MustParseAddrPort(mine).Port()) - first
+	theirs, err := exec.Command(os.Args[0], "take", strconv.Itoa(at)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := netip.ParseAddrPort(string(theirs))
+	if err != nil || (int(got.Port())-first)/share == at/share {
+		t.Errorf("this process has %s, and another one %q: %v", mine, theirs, err)
+	}
+}
+
 // What somebody listens at, by either protocol, is passed over.
 func TestTakenPortsAreNotHandedOut(t *testing.T) {
-	s := port.NewSupply()
-	before, err := s.Take()
+	before, err := Take()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +72,7 @@ func TestTakenPortsAreNotHandedOut(t *testing.T) {
 	if c, err := net.ListenPacket("udp", next(2)); err == nil {
 		defer c.Close()
 	}
-	if got, err := s.Take(); err != nil || got == next(1) || got == next(2) {
+	if got, err := Take(); err != nil || got == next(1) || got == next(2) {
 		t.Errorf("%s after %s: %v", got, before, err)
 	}
 }
