@@ -240,7 +240,7 @@ func (s *Server) Get(key string) string {
 // StartCluster runs a server that is a Valkey Cluster by itself, until the test ends.
 func StartCluster(t testing.TB) *Server {
 	t.Helper()
-	s := Start(t, "--cluster-enabled", "yes")
+	s := Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(FreePort(t)))
 	s.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
