@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aquifer-fleet/aquifer/cluster"
+	"github.com/aquifer-fleet/aquifer/cluster/valkey"
 	"github.com/aquifer-fleet/aquifer/cluster/valkey/valkeytest"
 )
 
@@ -30,8 +31,9 @@ type fleet struct {
 	asked map[string]int                            // how often they have answered
 }
 
-// newFleet is nodes of these ids, each with a user of its own in Valkey and room for few tenants.
-func newFleet(t *testing.T, ids ...string) *fleet {
+// newFleet is nodes of these ids, each with a user of its own in Valkey and room for few tenants. They wait for Valkey's
+// answers until timeout, which must come soon if it ends: its client tries to connect again all that time.
+func newFleet(t *testing.T, timeout time.Duration, ids ...string) *fleet {
 	t.Helper()
 	f := &fleet{
 		t: t, server: valkeytest.Start(t), registry: prometheus.NewRegistry(),
@@ -39,8 +41,9 @@ func newFleet(t *testing.T, ids ...string) *fleet {
 	}
 	for _, id := range ids {
 		f.server.Do("ACL", "SETUSER", id, "on", ">secret", "~*", "+@all")
-		c := impatient(t, fmt.Sprintf("valkey://%s:secret@%s", id, f.server.Addr), member(id, 5))
-		c.TTL, c.Ask = short, f.ask
+		url := fmt.Sprintf("valkey://%s:secret@%s", id, f.server.Addr)
+		c := config(t, url, member(id, 5))
+		c.Link, c.TTL, c.Ask = linked(t, url, timeout), short, f.ask
 		if id == "a" {
 			c.Registerer = f.registry
 		}
@@ -148,15 +151,16 @@ func (f *fleet) agree(owners map[string]string) {
 // TestNobodyReachesValkey: all go on with what they knew, for as long as it takes, and nothing moves when it is back.
 func TestNobodyReachesValkey(t *testing.T) {
 	t.Parallel()
-	for name, valkey := range map[string]struct{ begin, end func(*valkeytest.Server) }{
+	for name, fault := range map[string]struct{ begin, end func(*valkeytest.Server) }{
 		"killed and back without its data": {(*valkeytest.Server).Kill, (*valkeytest.Server).Restart},
 		"paused":                           {(*valkeytest.Server).Pause, (*valkeytest.Server).Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, "a", "b", "c")
+			f := newFleet(t, soon, "a", "b", "c")
 			owners := f.tenantsOf(30) // more than the nodes have room for, so that they are not where the ranking puts them
-			valkey.begin(f.server)
+			before := time.Now().Add(-short).Unix()
+			fault.begin(f.server)
 			f.settledFor(outage, "a", "b", "c")
 			for _, n := range f.nodes {
 				n.stale(true)
@@ -167,16 +171,16 @@ func TestNobodyReachesValkey(t *testing.T) {
 				owners[key] = cluster.Rank(f.nodes["a"].Roster().Members, key)[0].ID
 			}
 			f.agree(owners)
-			if since := gauge(t, f.registry, "aquifer_cluster_stale_since_timestamp_seconds"); since < float64(time.Now().Add(-time.Minute).Unix()) {
+			if since := gauge(t, f.registry, "aquifer_cluster_stale_since_timestamp_seconds"); since < float64(before) {
 				t.Errorf("stale since %v", since)
 			}
 			if name != "paused" { // one that is killed has no users when it is back
-				valkey.end(f.server)
+				fault.end(f.server)
 				for id := range f.nodes {
 					f.server.Do("ACL", "SETUSER", id, "on", ">secret", "~*", "+@all")
 				}
 			} else {
-				valkey.end(f.server)
+				fault.end(f.server)
 			}
 			for _, n := range f.nodes {
 				n.stale(false)
@@ -199,7 +203,7 @@ func TestNobodyReachesValkey(t *testing.T) {
 // TestSomeReachValkey: who has lost it while another one has not is out, and that one takes over.
 func TestSomeReachValkey(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "a", "b", "c")
+	f := newFleet(t, long, "a", "b", "c")
 	f.tenantsOf(9)
 	f.cut(true, "a", "b")
 	f.nodes["a"].unsettled("")
@@ -234,7 +238,7 @@ func TestSomeReachValkey(t *testing.T) {
 // TestSomeAreSilent: a node does not go on while it does not know what another one does.
 func TestSomeAreSilent(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "a", "b")
+	f := newFleet(t, soon, "a", "b")
 	f.says("b", "", errors.New("no answer"))
 	f.server.Kill()
 	f.nodes["a"].unsettled("has not answered for " + short.String())
@@ -243,7 +247,7 @@ func TestSomeAreSilent(t *testing.T) {
 // TestSomeLeave: who has left need not be heard of again, nor need a process that has ended.
 func TestSomeLeave(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "a", "b", "c")
+	f := newFleet(t, soon, "a", "b", "c")
 	f.server.Kill()
 	f.says("c", cluster.Left, nil)
 	f.nodes["a"].stale(true)
@@ -261,7 +265,7 @@ func TestSomeLeave(t *testing.T) {
 // takes over.
 func TestSomeRefuse(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "a", "b")
+	f := newFleet(t, soon, "a", "b")
 	f.says("b", cluster.Refused, nil)
 	f.server.Kill()
 	f.settledFor(outage, "a")
@@ -274,7 +278,7 @@ func TestSomeRefuse(t *testing.T) {
 // they do so no longer than that.
 func TestOneIsBackFirst(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "a", "b")
+	f := newFleet(t, long, "a", "b")
 	owners := f.tenantsOf(20)
 	f.cut(true, "a", "b")
 	f.settledFor(outage, "a", "b")
@@ -304,26 +308,33 @@ func TestOneIsBackFirst(t *testing.T) {
 // before.
 func TestAWordIsGivenWhileValkeyIsAsked(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "a", "b")
+	f := newFleet(t, long, "a", "b")
 	b := f.nodes["b"]
+	var asked time.Time
 	promised := func() error {
-		if b.Assent() != cluster.Assented {
+		if asked = time.Now(); b.Assent() != cluster.Assented {
 			return errors.New("b does not promise")
 		}
 		return nil
 	}
+	tries := 0
 	valkeytest.Until(t, func() error {
+		tries++
+		key := strconv.Itoa(tries)
 		f.cut(true, "b")
-		m, named := b.Place(t.Context(), "u", func() []cluster.Member {
+		m, named := b.Place(t.Context(), key, func() []cluster.Member {
 			valkeytest.Until(t, promised)
 			f.cut(false, "b")
 			return []cluster.Member{member("a", 5)}
 		})
-		if keys, _ := f.server.Do("KEYS", "aqueduct:assignment:*").AsStrSlice(); len(keys) == 0 {
+		late := time.Since(asked) >= short/valkey.MinBeats
+		switch {
+		case f.server.Get(assignmentOf(key)) == "":
 			f.cut(false, "b")
 			return errors.New("valkey has not been asked")
-		}
-		if named {
+		case named && late:
+			return errors.New("the answer has come when the promise was over")
+		case named:
 			t.Errorf("%s is the owner", m.ID)
 		}
 		return nil

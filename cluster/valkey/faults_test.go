@@ -16,11 +16,14 @@ import (
 	"github.com/aquifer-fleet/aquifer/cluster/valkey/valkeytest"
 )
 
+// soon is a timeout of those who ask a Valkey that does not answer.
+const soon = 250 * time.Millisecond
+
 // impatient is a configuration whose calls end soon.
 func impatient(t *testing.T, url string, self cluster.Member) valkey.Config {
 	t.Helper()
 	c := config(t, url, self)
-	c.Link, c.TTL = linked(t, url, 50*time.Millisecond), short
+	c.Link, c.TTL = linked(t, url, soon), short
 	return c
 }
 

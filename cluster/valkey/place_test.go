@@ -80,7 +80,7 @@ type fakes struct {
 // and has no heartbeat.
 func (f fakes) put(id, state string, capacity, users int) {
 	f.Do("SET", "aqueduct:instance:"+id, fmt.Sprintf(
-		`{"id":%q,"address":"http://%s:8080","state":%q,"user_capacity":%d,"active_users":%d}`, id, id, state, capacity, users), "EX", "600")
+		`{"id":%q,"address":"http://%s:8080","state":%q,"user_capacity":%d,"active_users":%d}`, id, id, state, capacity, users), "EX", "86400")
 	f.Do("SADD", "aqueduct:instances", id)
 }
 

@@ -26,8 +26,8 @@ func TestActiveTenantsAskNobody(t *testing.T) {
 	t.Parallel()
 	s := valkeytest.Start(t)
 	reg := prometheus.NewRegistry()
-	c := config(t, s.URL(), member("a", 10))
-	c.Heartbeat, c.TTL, c.Registerer = 20*time.Second, time.Minute, reg
+	c := seldom(t, s, member("a", 10))
+	c.Registerer = reg
 	c.Link = linked(t, s.URL(), 5*time.Second) // which the new tenant waits for
 	fakes{s, t}.put("b", "active", 1000, 0)
 	n := start(t, c)
@@ -215,8 +215,8 @@ func TestStrangeIdleAssignment(t *testing.T) {
 func TestSlowPlacement(t *testing.T) {
 	t.Parallel()
 	s := valkeytest.Start(t)
-	c := impatient(t, s.URL(), member("a", 10))
-	c.Heartbeat, c.TTL = 20*time.Second, time.Minute
+	c := seldom(t, s, member("a", 10))
+	c.Link = linked(t, s.URL(), soon)
 	n := start(t, c)
 	n.sees(1)
 	s.Pause()

@@ -57,7 +57,7 @@ func (s *sharing) always(n int, ids ...string) {
 // frees its part at once, though the others have not seen it drain; who is killed does not.
 func TestPC11_SharersWhileValkeyIsCutOff(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "a", "b", "c")
+	f := newFleet(t, long, "a", "b", "c")
 	s := f.share()
 	f.cut(true, "a", "b", "c")
 	f.settledFor(outage, "a", "b", "c")

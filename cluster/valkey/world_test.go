@@ -19,9 +19,10 @@ func TestMain(m *testing.M) { valkeytest.Main(m) }
 
 const (
 	heartbeat = 200 * time.Millisecond
-	// ttl is of nodes that are not to die while the machine is busy, short of those whose death is awaited.
+	// ttl is of nodes that are not to die while the machine is busy, short of those whose death is awaited: a third of it
+	// is how long a word counts, and a process may stand still for less than that without being replaced.
 	ttl   = 30 * time.Second
-	short = 3 * time.Second
+	short = 9 * time.Second
 	// long is a timeout that a busy machine keeps.
 	long = time.Minute
 	// patience bounds how long a test waits for what must happen.
