@@ -62,7 +62,7 @@ func TestRenewal(t *testing.T) {
 	var busy atomic.Bool
 	busy.Store(true)
 	c := config(t, s.URL(), member("a", 10))
-	c.Idle = time.Second
+	c.Idle = 4 * time.Second // and a process may stand still for so long
 	c.Busy = func(key string) bool { return key == "busy" && busy.Load() }
 	n := start(t, c)
 	n.sees(1)
@@ -78,7 +78,7 @@ func TestRenewal(t *testing.T) {
 		return nil
 	})
 	// The busy one outlives its assignment's first life by far.
-	for range 10 {
+	for range 40 {
 		before, _ := s.Do("GET", "aqueduct:instance:a").ToString()
 		valkeytest.Until(t, func() error {
 			if s.Get("aqueduct:instance:a") == before {
@@ -113,16 +113,23 @@ func TestWorkNobodyAskedFor(t *testing.T) {
 			f.Do("SET", names[key], owner, "PX", "3000")
 		}
 	}
+	f.Do("PERSIST", names["mine"]) // until the node renews it, however late
 	var works atomic.Bool
 	works.Store(true)
 	c := config(t, f.URL(), member("a", 10))
-	c.Idle = time.Second
+	c.Idle = 4 * time.Second // and a process may stand still for so long
 	c.Busy = func(string) bool { return works.Load() }
 	c.Work = func() iter.Seq[string] { return slices.Values([]string{"mine", "theirs", "nobodys"}) }
 	start(t, c)
 	valkeytest.Until(t, func() error {
 		if f.Get(names["theirs"]) != "" {
 			return errors.New("the work has made another node's tenant last")
+		}
+		return nil
+	})
+	valkeytest.Until(t, func() error {
+		if left, _ := f.Do("PTTL", names["mine"]).AsInt64(); left < 0 {
+			return errors.New("the assignment is not renewed")
 		}
 		return nil
 	})
