@@ -84,7 +84,11 @@ func (f *Forwarder) believedBesides(ctx context.Context, m Member) bool {
 func (f *Forwarder) askBelief(ctx context.Context, m Member) bool {
 	others := slices.DeleteFunc(f.others(), func(other Member) bool { return other.ID == m.ID || f.Owners.pruned.has(other) })
 	v := f.poll(ctx, others)
-	return v.believer != "" || !f.anyServes(ctx, append(v.refusers, m))
+	if v.believer != "" {
+		return true
+	}
+	serves, _ := f.anyServes(ctx, append(v.refusers, m))
+	return !serves
 }
 
 // others are all other members, this node's successor in the order of ids first.

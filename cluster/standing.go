@@ -48,7 +48,9 @@ func (f *Forwarder) watchStanding(ctx context.Context) {
 	warned, look := false, look{Forwarder: f}
 	for {
 		news := f.Owners.fields.view.Changes()
-		if f.Owners.fields.view.Roster().Unsettled == nil {
+		if f.Owners.fields.view.Roster().Unsettled != nil {
+			look.since = time.Time{} // it sees nobody, so it waits for nobody
+		} else {
 			why := look.refusal(ctx)
 			if ctx.Err() != nil {
 				return
@@ -107,46 +109,55 @@ func (l *look) unbelieved(ctx context.Context, v verdict) error {
 	if v.why != nil {
 		v.why = fmt.Errorf("all nodes that answer refuse this one's signature; AQUIFER_PEER_SECRET must be theirs, and the clock right: %w", v.why)
 	}
-	waits := lost != nil && v.goFirst(l.self(), lost)
+	serves, silent := l.anyServes(ctx, v.refusers)
 	switch {
-	case l.anyServes(ctx, v.refusers):
+	case serves:
 		l.since = time.Time{}
 		return v.why
-	case waits && l.since.IsZero():
-		l.since = time.Now()
-		return cmp.Or(v.why, lost)
-	case waits && time.Since(l.since) < patience:
-		return cmp.Or(v.why, lost)
+	case lost != nil && (silent || v.goFirst(l.self(), lost)):
+		if l.since.IsZero() {
+			l.since = time.Now()
+		}
+		if time.Since(l.since) < patience {
+			return cmp.Or(v.why, lost)
+		}
 	}
 	l.since = time.Time{}
 	return nil
 }
 
-// goFirst reports whether there are others that may come to own something before a node of that id, which does not for
-// that reason: a member that hangs may be one that refused it before.
+// goFirst reports whether a node of this id, which owns nothing because it is lost, leaves it to others to come first: to one of
+// a lower id, and to one that hangs, as that may be who refused it before.
 func (v verdict) goFirst(self string, lost error) bool {
 	return v.hang && !errors.Is(lost, errUnasked) ||
 		slices.ContainsFunc(v.refusers, func(m Member) bool { return m.State == Active && m.ID < self })
 }
 
-// anyServes reports whether one of some members takes work.
-func (f *Forwarder) anyServes(ctx context.Context, some []Member) bool {
+// anyServes reports whether one of some members takes work. If none does, silent is that one of them does not say so.
+func (f *Forwarder) anyServes(ctx context.Context, some []Member) (serves, silent bool) {
 	ctx, cancel := context.WithTimeout(ctx, beliefTimeout)
 	defer cancel()
-	return slices.ContainsFunc(some, func(m Member) bool { return f.serves(ctx, m) })
+	for _, m := range some {
+		serves, err := f.serves(ctx, m)
+		if serves {
+			return true, false
+		}
+		silent = silent || err != nil
+	}
+	return false, silent
 }
 
 // serves reports whether a member takes work, as it tells anybody.
-func (f *Forwarder) serves(ctx context.Context, m Member) bool {
+func (f *Forwarder) serves(ctx context.Context, m Member) (bool, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Address+"/ready", http.NoBody)
 	if err != nil {
-		return false
+		return false, err
 	}
 	resp, err := f.Transport.RoundTrip(r)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, resp.Body, leftover) // so that its connection can be used again
-	return resp.StatusCode == http.StatusOK
+	return resp.StatusCode == http.StatusOK, nil
 }

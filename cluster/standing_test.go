@@ -255,6 +255,48 @@ func TestANodeThatIsRefusedStaysOutWhileTheOthersAreSlow(t *testing.T) {
 	})
 }
 
+// Nor one that refuses it and then hangs.
+func TestWhoRefusesAndThenHangsMayServe(t *testing.T) {
+	sealed(t, 2, map[string]string{"node-0": "a secret of its own"}, func(t *testing.T, w *world) {
+		w.nodes["node-1"].front = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Aquifer-Peer-Signature") == "" {
+				<-r.Context().Done()
+				return
+			}
+			rw.Header().Set("X-Aquifer-Peer-Refused", "broken")
+			rw.WriteHeader(http.StatusUnauthorized)
+		})
+		defer w.run(9*time.Second, "node-0")()
+		if got := w.stand(); got != "" {
+			t.Errorf("there stand %q", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := w.stand(); got != "node-0" {
+			t.Errorf("there stand %q", got)
+		}
+	})
+}
+
+// A node that does not see its cluster meanwhile has not waited.
+func TestWhoSeesNobodyWaitsForNobody(t *testing.T) {
+	sealed(t, 2, map[string]string{"node-1": "a secret of its own"}, func(t *testing.T, w *world) {
+		lost := errors.New("its disk is full")
+		w.fleet.Unsettle("node-0", lost)
+		defer w.run(5*time.Second, "node-1")()
+		w.fleet.Unsettle("node-1", lost)
+		time.Sleep(time.Minute)
+		w.fleet.Unsettle("node-1", nil)
+		time.Sleep(5 * time.Second)
+		if got := w.stand(); got != "" {
+			t.Errorf("there stand %q", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := w.stand(); got != "node-1" {
+			t.Errorf("there stand %q", got)
+		}
+	})
+}
+
 // The member that believed a node last is asked first: while the next one does not, all the others are asked once.
 func TestANodeWhoseNextOneRefusesItAsksOne(t *testing.T) {
 	sealed(t, 9, map[string]string{"node-1": "a secret of its own"}, func(t *testing.T, w *world) {
