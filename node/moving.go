@@ -46,8 +46,8 @@ func (n *Node) newMoving(p *parts) (*moving, error) {
 // backlog is how many unfinished jobs the queues count.
 func (p *parts) backlog() int { return p.calls.Stats().Backlog + p.deliveries.Stats().Backlog }
 
-// room says whether work of a peer may come now. A node that may own nothing takes none: the next owner in line knows the
-// keys then.
+// room says whether work of a peer may come now. A node that may own nothing takes none, since nobody would ask it for the
+// keys: it goes to the next owner in line.
 func (n *Node) room(p *parts) func(bytes int64) error {
 	return func(bytes int64) error {
 		if n.draining.Load() {

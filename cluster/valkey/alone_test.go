@@ -32,7 +32,7 @@ type fleet struct {
 }
 
 // newFleet is nodes of these ids, each with a user of its own in Valkey and room for few tenants. They wait for Valkey's
-// answers until timeout, which must come soon if it ends: its client tries to connect again all that time.
+// answers until timeout. That must come soon where Valkey is killed, as its client tries to connect again all that time.
 func newFleet(t *testing.T, timeout time.Duration, ids ...string) *fleet {
 	t.Helper()
 	f := &fleet{

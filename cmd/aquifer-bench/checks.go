@@ -39,7 +39,7 @@ type limits struct {
 	mode     string
 	ratio    float64 // throughput to the relay's
 	cpu      float64 // seconds per 1,000 jobs, on a machine where the relay uses relayCPU
-	p50, p99 float64 // accept at 1,000/s, ms
+	p50, p99 float64 // accept at 1,000/s, ms, on a machine where the relay needs relayP50 and relayP99
 }
 
 // What the relay needs on the machine for which the limits were set: CPU seconds per 1,000 jobs, and milliseconds to accept one at

@@ -19,6 +19,7 @@ const (
 	share = 50
 )
 
+// supply is all of the process's, as its shares are.
 var supply = struct {
 	mu   sync.Mutex // guards all below
 	next int        // port, from first on
