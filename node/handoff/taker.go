@@ -28,7 +28,7 @@ type TakerConfig struct {
 	Lines Lines
 	// FromPeer reports whether a request is proven to come from another node.
 	FromPeer func(r *http.Request) bool
-	// Room returns an error if the node takes no work now: it drains, or has no room for so many bytes.
+	// Room returns an error if the node takes no work now: it drains, may own nothing, or has no room for so many bytes.
 	Room func(bytes int64) error
 	// MaxBytes bounds the body of a batch.
 	MaxBytes int64
