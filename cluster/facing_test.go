@@ -11,10 +11,12 @@ func (h *host) facing(node http.Handler) http.Handler {
 		h.mu.Lock()
 		front, until := h.front, h.until
 		h.mu.Unlock()
-		select {
-		case <-time.After(time.Until(until)):
-		case <-r.Context().Done():
-			return
+		if wait := time.Until(until); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-r.Context().Done():
+				return
+			}
 		}
 		if front == nil {
 			front = node

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -120,7 +121,7 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	g.refused.WithLabelValues(reason).Inc()
 	if g.lines.may(time.Minute) { // a peer that nobody believes asks each second whether that is so yet
-		g.Logger.WarnContext(r.Context(), "peer refused", "remote", r.RemoteAddr, "error", err)
+		g.Logger.WarnContext(r.Context(), "peer refused", "remote", r.RemoteAddr, "claims", fmt.Sprintf("%.64s", r.Header.Get(fromHeader)), "error", err)
 	}
 	w.Header().Set(refusedHeader, reason)
 	answer(w, http.StatusUnauthorized, refusal{Error: err.Error()})

@@ -216,5 +216,8 @@ func TestANodeOfAnotherSecretFillsNoLog(t *testing.T) {
 		if n := logged(r.nodes[0], "peer refused"); n == 0 || n > 61 {
 			t.Errorf("%d lines in an hour", n)
 		}
+		if logged(r.nodes[0], "claims="+r.nodes[1].Name) == 0 {
+			t.Error("no line says who it is")
+		}
 	})
 }
