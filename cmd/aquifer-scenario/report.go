@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -48,7 +49,7 @@ func conclude(s scenario, o outcome, noticed time.Duration, err error) outcome {
 		o.fault("%d calls of clients failed, none may: %v", o.FailedCalls, o.FailedBy)
 	}
 	if limit := s.patience.Seconds() * 1000; o.Unavailable > limit {
-		o.fault("a client had to insist for %.0f ms, allowed are %.0f", o.Unavailable, limit)
+		o.fault("a client had to insist for %.0f ms, allowed are %.0f%s", o.Unavailable, limit, longer(o.waits, limit))
 	}
 	if err != nil {
 		o.fault("%v", err)
@@ -62,6 +63,21 @@ func conclude(s scenario, o outcome, noticed time.Duration, err error) outcome {
 	}
 	o.Passed = len(o.Faults) == 0
 	return o
+}
+
+// longer tells who had to insist for longer than limit, in ms, and when.
+func longer(waits []wait, limit float64) string {
+	waits = slices.DeleteFunc(slices.Clone(waits), func(w wait) bool { return w.ms <= limit })
+	if len(waits) == 0 {
+		return ""
+	}
+	owners := make(map[place]int)
+	for _, w := range waits {
+		owners[w.owner]++
+	}
+	first, last := waits[0], waits[len(waits)-1]
+	return fmt.Sprintf("; longer than that: %d, from %s at %.1f s to %s at %.1f s, by owner %v",
+		len(waits), first.key, first.at.Seconds(), last.key, last.at.Seconds(), owners)
 }
 
 // writeTable writes all outcomes for people to read.

@@ -64,7 +64,16 @@ type account struct {
 	Unavailable    float64        `json:"longest_unavailability_ms"`
 	Late           float64        `json:"program_late_ms"` // how late this program was itself
 
+	waits  []wait   // of all that were accepted, in the order in which they were sent
 	faults []string // what must not be, in words
+}
+
+// wait is how long a client had to insist on a job.
+type wait struct {
+	key   string
+	owner place
+	at    time.Duration // when it was due, since the first one
+	ms    float64
 }
 
 // unexplained is the reason of what no disturbance explains.
@@ -86,7 +95,8 @@ func (l *ledger) judge(disturbed []disturbance) account {
 		a.end(e, disturbed)
 		a.repeats(e, disturbed)
 		if !e.Acked.IsZero() {
-			waits = append(waits, e.Acked.Sub(e.Sent).Seconds()*1000)
+			w := wait{key: e.Key, owner: e.Owner, at: e.Sent.Sub(l.order[0].Sent), ms: e.Acked.Sub(e.Sent).Seconds() * 1000}
+			a.waits, waits = append(a.waits, w), append(waits, w.ms)
 		}
 	}
 	slices.Sort(waits)

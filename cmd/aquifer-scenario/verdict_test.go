@@ -125,7 +125,7 @@ func TestVerdict(t *testing.T) {
 
 // onlyCounts leaves out what all tales have in common.
 func onlyCounts(a account) account {
-	a.Sent, a.AckP50, a.AckP99, a.Unavailable, a.Late, a.faults, a.FailedBy = 0, 0, 0, 0, 0, nil, nil
+	a.Sent, a.AckP50, a.AckP99, a.Unavailable, a.Late, a.waits, a.faults, a.FailedBy = 0, 0, 0, 0, 0, nil, nil, nil
 	if len(a.TwiceBecause) == 0 {
 		a.TwiceBecause = nil
 	}
@@ -199,5 +199,17 @@ func TestConclude(t *testing.T) {
 				t.Errorf("passed %v, faults %q", o.Passed, o.Faults)
 			}
 		})
+	}
+}
+
+func TestLonger(t *testing.T) {
+	waits := []wait{
+		{"job-0", "n1", 0, 999}, {"job-1", "n2", 1500 * time.Millisecond, 1001}, {"job-2", "n1", 2 * time.Second, 3}, {"job-3", "n2", 3 * time.Second, 2000},
+	}
+	if got, want := longer(waits, 1000), "; longer than that: 2, from job-1 at 1.5 s to job-3 at 3.0 s, by owner map[n2:2]"; got != want {
+		t.Errorf("%q", got)
+	}
+	if got := longer(waits, 2000); got != "" {
+		t.Errorf("%q", got)
 	}
 }
