@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,18 +76,20 @@ func diagInode(answer []byte) (uint32, error) {
 	return binary.NativeEndian.Uint32(answer[inodeAt:]), nil
 }
 
-// holds reports whether a process has a socket open.
-func holds(pid int, inode uint32) bool {
+// sockets returns the inodes of the sockets that a process has open; none if there is no such process.
+func sockets(pid int) []uint32 {
 	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return false
+		return nil
 	}
-	want := fmt.Sprintf("socket:[%d]", inode)
+	var list []uint32
 	for _, f := range files {
-		if name, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && name == want {
-			return true
+		name, _ := os.Readlink(filepath.Join(dir, f.Name())) // empty if it is closed meanwhile
+		number, _ := strings.CutPrefix(name, "socket:[")
+		if inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 32); err == nil {
+			list = append(list, uint32(inode))
 		}
 	}
-	return false
+	return list
 }

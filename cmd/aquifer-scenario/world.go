@@ -32,6 +32,7 @@ type world struct {
 	setup
 
 	net      *network
+	callers  *callers
 	ledger   *ledger
 	sinks    *sinks
 	valkey   *server
@@ -51,6 +52,7 @@ type world struct {
 // newWorld lays out a world; nothing in it runs yet but the sinks.
 func newWorld(s setup) (w *world, err error) {
 	w = &world{setup: s, net: newNetwork(), ledger: newLedger()}
+	w.callers = &callers{processes: w.processes}
 	w.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 10 * time.Second}}
 	w.balancer = newBalancer(w.http)
 	at := make(map[place][2]string) // where the others reach it, and where it is
@@ -60,7 +62,7 @@ func newWorld(s setup) (w *world, err error) {
 			return nil, err
 		}
 		at[p] = [2]string{outer, inner}
-		w.outside = append(w.outside, w.door(p, outer, inner, w.who))
+		w.outside = append(w.outside, w.door(p, outer, inner, w.callers.of))
 	}
 	if w.sinks, err = newSinks(w.ledger, at[target][1], at[receiver][1]); err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func (w *world) newMember(id place) (*member, error) {
 		return nil, err
 	}
 	m.doors = []*door{
-		w.door(id, m.peers, m.listen, w.who), w.door(id, m.gossip, m.bind, w.who), w.door(id, m.calls, m.listen, always(client)),
+		w.door(id, m.peers, m.listen, w.callers.of), w.door(id, m.gossip, m.bind, w.callers.of), w.door(id, m.calls, m.listen, always(client)),
 	}
 	err = m.prepare()
 	return m, err
@@ -128,18 +130,15 @@ func (w *world) introduce(m *member, valkeyURL string) {
 	}
 }
 
-// who tells which node has opened a connection.
-func (w *world) who(c net.Conn) (place, bool) {
-	inode, err := callerInode(c)
-	if err != nil { // it has gone meanwhile
-		return "", false
-	}
+// processes are the ids of the processes of the nodes that run.
+func (w *world) processes() map[place]int {
+	ids := make(map[place]int)
 	for _, m := range w.members {
-		if p := m.running(); p != nil && holds(p.ID(), inode) {
-			return m.id, true
+		if p := m.running(); p != nil {
+			ids[m.id] = p.ID()
 		}
 	}
-	return "", false
+	return ids
 }
 
 // speaker tells which node has sent a packet.
