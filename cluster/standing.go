@@ -60,7 +60,7 @@ func (f *Forwarder) watchStanding(ctx context.Context) {
 			case why != nil && !warned:
 				f.Logger.WarnContext(ctx, "the node takes no work", "error", why)
 			case why == nil && warned:
-				f.Logger.InfoContext(ctx, "the node takes work again: its signature is no longer refused")
+				f.Logger.InfoContext(ctx, "the node takes work again")
 			}
 			warned = why != nil
 		}
